@@ -1,0 +1,235 @@
+"""Every message between a worker and its engine child, as types.
+
+Both directions are tagged unions encoded by msgspec (MessagePack), one message a frame. Token ids travel,
+text only where the engine is the edge: stop strings in, finished pieces of text out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+EngineFinish = Literal["stop", "length", "cancelled", "error"]
+
+
+class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the next token is chosen. Filters run in the order of the fields.
+
+    `temperature` 0 is greedy. `top_k` 0 or at least the vocabulary, and `top_p` 1, and `min_p` 0 are off.
+    """
+
+    logit_bias: dict[int, float] = {}
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    temperature: float = 0.8
+    top_k: int = 50
+    top_p: float = 0.95
+    min_p: float = 0.0
+    seed: int | None = None
+    max_tokens: int = 200
+    stop: list[str] = []
+
+
+# ---------------------------------------------------------------- worker to engine
+
+
+class Generate(msgspec.Struct, frozen=True, tag="generate"):
+    """Answer these token ids. `sampling.seed` must be set: the worker draws one where the user gave none."""
+
+    response_id: str
+    token_ids: list[int]
+    sampling: Sampling
+    stop_token_ids: list[int]
+    owner: str  # prefix reuse is private to it
+    record: bool  # keep the residual stream for views
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    response_id: str
+
+
+class ViewRequest(msgspec.Struct, frozen=True, tag="view"):
+    """Ask for one view. `token_ids` (prompt and answer) lets the engine rebuild what it no longer holds."""
+
+    request_id: str
+    response_id: str
+    slug: str
+    query: dict[str, Any]
+    token_ids: list[int]
+    num_prompt_tokens: int
+
+
+class Embed(msgspec.Struct, frozen=True, tag="embed"):
+    request_id: str
+    texts: list[str]
+
+
+class Judge(msgspec.Struct, frozen=True, tag="judge"):
+    """Scores of the safety heads for each text."""
+
+    request_id: str
+    texts: list[str]
+
+
+class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
+    pass
+
+
+ToEngine = Generate | Cancel | ViewRequest | Embed | Judge | Shutdown
+
+
+# ---------------------------------------------------------------- engine to worker
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The engine has loaded its checkpoint. `model` describes it (name, architecture, dimensions, parameters)."""
+
+    fingerprint: str
+    model: dict[str, Any]
+    device: str
+    kernel: str
+    threads: int
+    num_blocks: int
+    block_size: int
+    cut: int
+    safety: dict[str, Any] | None  # labels, thresholds, technique and version of the safety heads
+
+
+class Started(msgspec.Struct, frozen=True, tag="started"):
+    """A sequence left the engine's queue."""
+
+    response_id: str
+    queue_ms: float
+    batch_size: int  # sequences running with it, itself included
+    num_prefix_tokens: int  # prompt tokens whose K and V were already there
+
+
+class StageTime(msgspec.Struct, frozen=True):
+    """Time of one model stage summed over the layers of the prefill. `joined_with` names the stage whose fused
+    operation contains this one: then `duration_ms` is null here and the time stands there."""
+
+    stage: str
+    started_ms: float | None  # after the sequence's own start
+    duration_ms: float | None
+    multiply_adds: int
+    joined_with: str | None = None
+
+
+class Prefilled(msgspec.Struct, frozen=True, tag="prefilled"):
+    """The whole prompt has been pushed through the layers: sent right before step 0."""
+
+    response_id: str
+    num_computed: int
+    num_reused: int
+    num_cuts: int
+    duration_ms: float
+    stages: list[StageTime]
+    logits: dict[str, Any]  # of step 0: top and bottom (id, value), min, max, mean, std
+
+
+class Candidate(msgspec.Struct, frozen=True, array_like=True):
+    """One row of the probability table. `raw_probability` is the softmax of the raw logits over the whole
+    vocabulary; `probability` the sampler's own, after all filters (0 when a filter removed the token)."""
+
+    id: int
+    text: str
+    logit: float
+    raw_probability: float
+    probability: float
+
+
+class FilterResult(msgspec.Struct, frozen=True):
+    """What one filter did: tokens left, and the probability mass it removed (of the mass it was given)."""
+
+    name: Literal["logit_bias", "penalties", "temperature", "top_k", "top_p", "min_p"]
+    value: Any
+    active: bool
+    num_survivors: int
+    removed_mass: float
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """Every filter in order, then the draw: a uniform number in [0, 1) keyed by (seed, step), null when greedy."""
+
+    filters: list[FilterResult]
+    draw: float | None
+    greedy: bool
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One generated token. Log-probabilities are natural; `entropy` in nats, of the raw distribution."""
+
+    response_id: str
+    step: int
+    token: int
+    token_text: str  # the token's own bytes as text, escapes for what is not whole UTF-8
+    text: str  # what may now be shown: "" while a character or a possible stop string is held back
+    held_bytes: int  # bytes of an unfinished character or possible stop string still held back
+    raw_logprob: float | None
+    logprob: float | None
+    rank: int  # 0 is the most probable by raw logit
+    entropy: float
+    candidates: list[Candidate]
+    ledger: Ledger
+    num_blocks: int
+    forward_ms: float
+    sample_ms: float
+    batch_size: int
+
+
+class Steps(msgspec.Struct, frozen=True, tag="steps"):
+    """All tokens of one engine step, and the state of the machine after it."""
+
+    items: list[Step]
+    num_running: int
+    num_waiting: int
+    num_free_blocks: int
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    response_id: str
+    finish: EngineFinish
+    text: str  # held-back text released by the end
+    num_prompt_tokens: int
+    num_prefix_tokens: int
+    token_ids: list[int]  # the answer's, the end token included
+    stop: str | None = None  # the stop string that matched, or the end token's name
+    error: str | None = None
+    prefill_ms: float = 0.0
+    decode_ms: float = 0.0
+    num_blocks: int = 0
+    num_bytes: int = 0
+
+
+class ViewReply(msgspec.Struct, frozen=True, tag="viewed"):
+    """`body` is safetensors bytes with the JSON part under metadata "view"; else `field` and `error` say why."""
+
+    request_id: str
+    body: bytes | None = None
+    error: str | None = None
+    field: str | None = None
+
+
+class Embedded(msgspec.Struct, frozen=True, tag="embedded"):
+    request_id: str
+    embeddings: list[list[float]]
+    error: str | None = None
+
+
+class Judged(msgspec.Struct, frozen=True, tag="judged"):
+    """`scores[i][label]` for text i."""
+
+    request_id: str
+    scores: list[dict[str, float]]
+    error: str | None = None
+
+
+class Broken(msgspec.Struct, frozen=True, tag="broken"):
+    """The engine could not start, with one sentence that says what to do."""
+
+    reason: str
+
+
+FromEngine = Ready | Started | Prefilled | Steps | Ended | ViewReply | Embedded | Judged | Broken
