@@ -60,7 +60,7 @@ class _Layer:
         """[positions, width] → [positions, width]. BERT normalises after each addition, not before."""
         query, key, value = (
             part.view(-1, NUM_HEADS, WIDTH // NUM_HEADS).transpose(0, 1)
-            for part in self.query_key_value.project(states).split(WIDTH, dim=-1)
+            for part in self.query_key_value.project(states).chunk(3, dim=-1)
         )
         attended = functional.scaled_dot_product_attention(query[None], key[None], value[None])[0]
         joined = attended.transpose(0, 1).reshape(-1, WIDTH)
@@ -81,8 +81,8 @@ class Encoder:
         )
         self._norm = _affine(tensors, "embeddings.LayerNorm")
         self._layers = [_layer(tensors, f"encoder.layer.{index}") for index in range(NUM_LAYERS)]
-        self._begin = tokenizer.token_to_id("[CLS]")
-        self._end = tokenizer.token_to_id("[SEP]")
+        self._begin = _control_token(tokenizer, "[CLS]")
+        self._end = _control_token(tokenizer, "[SEP]")
 
     @classmethod
     def load(cls, folder: Path, *, device: str | torch.device = "cpu") -> Encoder:
@@ -137,6 +137,13 @@ def _parts(ids: list[int], size: int) -> Iterator[list[int]]:
     """Consecutive parts of at most `size` ids; one empty part when there are none."""
     for start in range(0, max(len(ids), 1), size):
         yield ids[start : start + size]
+
+
+def _control_token(tokenizer: Tokenizer, text: str) -> int:
+    token_id: int | None = tokenizer.token_to_id(text)
+    if token_id is None:
+        raise ValueError(f"tokenizer.json has no token {text}: it belongs to another model")
+    return token_id
 
 
 def _existing(path: Path) -> str:
