@@ -1,0 +1,26 @@
+"""What the gateway turned away before it could become a response."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+
+class RejectedFrame(models.Model):
+    """A frame or request that could not be read as a message, or a refusal past the cap (`count` of them)."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, blank=True)
+    address = models.GenericIPAddressField(null=True, blank=True)
+    transport = models.CharField(max_length=10)
+    code = models.CharField(max_length=40)
+    field = models.CharField(max_length=100, blank=True)
+    message = models.TextField()
+    num_bytes = models.PositiveIntegerField(default=0)
+    count = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        ordering = ("-created_at",)
+
+    def __str__(self) -> str:
+        return f"{self.code} ×{self.count}"

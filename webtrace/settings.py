@@ -1,0 +1,235 @@
+"""Settings. Everything that differs between a laptop and a fleet comes from the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from csp.constants import SELF
+from django.core.exceptions import ImproperlyConfigured
+
+from webtrace import environment as env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(env.text("WEBTRACE_DATA", str(BASE_DIR / "data"))).expanduser().resolve()
+DEBUG = env.flag("WEBTRACE_DEBUG", False)
+PORT = env.integer("PORT", 8000, at_least=0)
+
+
+def _secret_key() -> str:
+    """From the environment, else from the file that `manage.py setup` makes (mode 600)."""
+    if key := env.text("WEBTRACE_SECRET_KEY"):
+        return key
+    path = DATA_DIR / "secret_key"
+    if path.exists():
+        return path.read_text().strip()
+    DATA_DIR.mkdir(parents=True, exist_ok=True)
+    from django.core.management.utils import get_random_secret_key
+
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(get_random_secret_key())
+    return path.read_text().strip()
+
+
+SECRET_KEY = _secret_key()
+
+# ---------------------------------------------------------------- where it is reached
+
+ALLOWED_HOSTS = env.words("WEBTRACE_HOSTS", "localhost,127.0.0.1,[::1]")
+# Exact origins from which a browser's cookie is accepted on the WebSocket and for writes. Empty: the host asked for.
+CSRF_TRUSTED_ORIGINS = env.words("WEBTRACE_ORIGINS")
+BEHIND_TLS = env.flag("WEBTRACE_TLS", False)
+TRUSTED_PROXY_HOPS = env.integer("WEBTRACE_PROXY_HOPS", 0)
+if BEHIND_TLS:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+    SECURE_HSTS_SECONDS = 31_536_000
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:", "blob:"],
+        "connect-src": [SELF],
+        "object-src": ["'none'"],
+        "base-uri": ["'none'"],
+        "form-action": [SELF],
+        "frame-ancestors": ["'none'"],
+    }
+}
+
+# ---------------------------------------------------------------- applications
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "csp",
+    "axes",
+    "webtrace.accounts",
+    "webtrace.gateway",
+    "webtrace.conversations",
+    "webtrace.safety",
+    "webtrace.retrieval",
+    "webtrace.dispatch",
+    "webtrace.worker",
+    "webtrace.api",
+    "webtrace.pages",
+    "webtrace.ops",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+ROOT_URLCONF = "webtrace.urls"
+ASGI_APPLICATION = "webtrace.asgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-gb"
+
+# ---------------------------------------------------------------- storage
+
+REDIS_URL = env.text("REDIS_URL")
+DATABASES: dict[str, Any]
+if url := env.text("DATABASE_URL"):
+    DATABASES = {"default": env.database_url(url)}
+else:
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": DATA_DIR / "webtrace.sqlite3",
+            "OPTIONS": {
+                # IMMEDIATE: without it, contending read-then-write transactions fail at once instead of waiting.
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 20,
+                "init_command": "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            },
+        }
+    }
+if REDIS_URL:
+    CHANNEL_LAYERS: dict[str, Any] = {
+        "default": {
+            "BACKEND": "channels_redis.core.RedisChannelLayer",
+            "CONFIG": {"hosts": [REDIS_URL], "capacity": 1000, "prefix": env.text("WEBTRACE_PREFIX", "webtrace")},
+        }
+    }
+    CACHES: dict[str, Any] = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": REDIS_URL,
+            "KEY_PREFIX": env.text("WEBTRACE_PREFIX", "webtrace"),
+        }
+    }
+else:
+    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 1000}}}
+    CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+            "OPTIONS": {"MAX_ENTRIES": 256},  # views of up to 1 MiB pass through it
+        }
+    }
+
+# ---------------------------------------------------------------- static files
+
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "webtrace.pages.finders.PlotlyFinder",
+]
+# One process serves everything: straight from the finders, so there is no collect step to forget.
+WHITENOISE_USE_FINDERS = True
+
+# ---------------------------------------------------------------- accounts and limits
+
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]  # fmt: skip
+LOGIN_URL = "accounts:login"
+LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "/"
+AXES_FAILURE_LIMIT = 10
+AXES_COOLOFF_TIME = 1  # hour
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_VERBOSE = False
+AXES_IPWARE_PROXY_COUNT = TRUSTED_PROXY_HOPS
+
+GUESTS = env.flag("WEBTRACE_GUESTS", not REDIS_URL)  # on by default in the embedded mode
+GUEST_ANSWERS_PER_HOUR = env.integer("WEBTRACE_GUEST_ANSWERS_PER_HOUR", 20)
+GUEST_MAX_TOKENS = env.integer("WEBTRACE_GUEST_MAX_TOKENS", 300, at_least=1)
+USER_ANSWERS_PER_HOUR = env.integer("WEBTRACE_USER_ANSWERS_PER_HOUR", 600)
+USER_MAX_TOKENS = env.integer("WEBTRACE_USER_MAX_TOKENS", 4096, at_least=1)
+# Every refusal has a journey, up to this many an hour and client; past it refusals are counted, not stored.
+STORED_REFUSALS_PER_HOUR = env.integer("WEBTRACE_STORED_REFUSALS_PER_HOUR", 60)
+MAX_INPUT_CHARACTERS = env.integer("WEBTRACE_MAX_INPUT_CHARACTERS", 100_000, at_least=1)
+MAX_FRAME_BYTES = env.integer("WEBTRACE_MAX_FRAME_BYTES", 512 * 1024, at_least=1024)
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_FRAME_BYTES
+
+# ---------------------------------------------------------------- responses
+
+ENGINE = env.text("WEBTRACE_ENGINE", "model", choices=("model", "fake"))
+REGION = env.text("WEBTRACE_REGION", "local")
+UNWATCHED_GRACE_S = env.integer("WEBTRACE_UNWATCHED_GRACE_S", 30, at_least=1)
+LEASE_S = env.integer("WEBTRACE_LEASE_S", 6, at_least=2)  # a worker silent for so long is lost
+FLUSH_LIVE_MS = 30  # one live message to the hubs at most this often
+FLUSH_LOG_MS = 200  # one transaction of the event log at most this often
+VIEW_TIMEOUT_S = 2
+MAX_MESSAGE_BYTES = 256_000  # of any message on a socket or channel
+
+MODEL_PATH = env.text("WEBTRACE_MODEL") or str(DATA_DIR / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf")
+ENCODER_PATH = str(DATA_DIR / "models" / "all-MiniLM-L6-v2")
+# The engine child reads the same variables; refuse what it could not take before it starts.
+env.text("WEBTRACE_DEVICE", "auto", choices=("auto", "cpu", "cuda"))
+env.text("WEBTRACE_KERNEL", "auto", choices=("auto", "float32", "bfloat16", "int8", "int4"))
+
+if not DEBUG and SECRET_KEY.startswith("django-insecure-"):
+    raise ImproperlyConfigured("WEBTRACE_SECRET_KEY is Django's example key; set a random one.")
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": env.text("WEBTRACE_LOG_LEVEL", "INFO")},
+    "loggers": {"daphne.http_protocol": {"level": "WARNING"}, "django.channels.server": {"level": "WARNING"}},
+}
