@@ -1,0 +1,40 @@
+/** Making elements. Text always goes in as text; styles only as classes and custom properties. */
+
+/**
+ * `element("td", {class: "numeric", "data-name": "norm", onclick: choose, vars: {share: 0.4}}, "0.4", node, …)`
+ *
+ * Attributes that are null, undefined or false are left out; `on…` takes a listener; `vars` sets custom properties;
+ * children that are null, undefined or false are left out, lists are flattened.
+ */
+export function element(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "vars") Object.entries(value).forEach(([key, one]) => node.style.setProperty(`--${key}`, one));
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/**
+ * Put `nodes` in the place of what `host` holds, as one change, keeping what a reader has set in the old content: the
+ * focus (by `data-focus`), opened folds (by `data-fold`) and scrolled boxes (by `data-scroll`).
+ */
+export function swap(host, ...nodes) {
+  const focused = host.contains(document.activeElement) ? document.activeElement.dataset.focus : undefined;
+  const open = new Set([...host.querySelectorAll("details[data-fold][open]")].map(({ dataset }) => dataset.fold));
+  const scrolled = [...host.querySelectorAll("[data-scroll]")].map((box) => [
+    box.dataset.scroll, box.scrollLeft, box.scrollTop,
+  ]);
+  host.replaceChildren(...nodes.flat(Infinity).filter((node) => node !== null && node !== undefined && node !== false));
+  for (const fold of host.querySelectorAll("details[data-fold]")) if (open.has(fold.dataset.fold)) fold.open = true;
+  for (const [name, left, top] of scrolled) {
+    const box = host.querySelector(`[data-scroll="${CSS.escape(name)}"]`);
+    if (box) Object.assign(box, { scrollLeft: left, scrollTop: top });
+  }
+  if (focused !== undefined) {
+    host.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * How a token looks, everywhere on the page. A token is `{position, id, text, kind, source?}`: its text is exact, with
+ * `\xNN` for bytes that are only part of a character (kind "byte piece").
+ *
+ * Blank characters are shown by marks and copied as themselves. Tokens are told apart by position, never by text.
+ */
+
+import { element } from "./dom.js";
+
+const MARKS = { " ": "·", "\n": "↵", "\t": "⇥", "\r": "␍", "\u00a0": "⍽" };
+const BLANK = /([ \n\t\r\u00a0])/;
+const BYTE = /\\x([0-9a-f]{2})/gi;
+
+/** The token as one line of plain text with marks: for axis ticks, titles and options. */
+export function label(token) {
+  return token.text.split(BLANK).map((part) => MARKS[part] ?? part).join("") || "(empty)";
+}
+
+/** The label for a chart that reads markup in its labels. */
+export function markupLabel(token) {
+  return label(token).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+/** "3 ·political": a tick that stays distinct when texts repeat. */
+export function tick(token) {
+  return `${token.position} ${markupLabel(token)}`;
+}
+
+/** Real text of consecutive tokens: bytes split over tokens are put together again. */
+export function joinedText(tokens) {
+  const bytes = [];
+  for (const { text, kind } of tokens) {
+    let from = 0;
+    if (kind === "byte piece") {
+      for (const match of text.matchAll(BYTE)) {
+        bytes.push(...new TextEncoder().encode(text.slice(from, match.index)), Number.parseInt(match[1], 16));
+        from = match.index + match[0].length;
+      }
+    }
+    bytes.push(...new TextEncoder().encode(text.slice(from)));
+  }
+  return new TextDecoder().decode(new Uint8Array(bytes));
+}
+
+function content(token) {
+  return token.text.split(BLANK).filter(Boolean).map((part) =>
+    part in MARKS ? element("span", { class: "token-mark" }, MARKS[part]) : part,
+  );
+}
+
+/**
+ * One token as a chip. With `onclick` it is a button, and `selected` says so to screen readers; `note` stands small
+ * beside the text (an id, a probability).
+ */
+export function chip(token, { onclick, selected, note, joined, title, focus } = {}) {
+  const attributes = {
+    class: `token${joined ? " token-joined" : ""}${selected ? " token-selected" : ""}`,
+    "data-kind": token.kind,
+    "data-source": token.source,
+    "data-position": token.position,
+    title: title ?? describe(token),
+  };
+  const children = [
+    element("bdi", { class: "token-text" }, content(token)),
+    note !== undefined && element("span", { class: "token-note" }, note),
+  ];
+  if (!onclick) return element("span", attributes, children);
+  return element(
+    "button",
+    { ...attributes, type: "button", onclick, "aria-pressed": String(Boolean(selected)), "data-focus": focus },
+    children,
+  );
+}
+
+/** What a pointer resting on the token is told. */
+export function describe(token) {
+  const where = token.position === undefined ? "" : `position ${token.position}, `;
+  return `${where}id ${token.id}${token.kind ? `, ${token.kind}` : ""}${token.source ? `, from ${token.source}` : ""}`;
+}
+
+/**
+ * A run of consecutive tokens. Copying from it gives the real text, whatever the marks; pieces of one character are
+ * drawn joined. `options(token)` gives each chip's options.
+ */
+export function chips(tokens, options = () => ({})) {
+  const shown = tokens.map((token, index) =>
+    chip(token, {
+      joined: token.kind === "byte piece" && tokens[index - 1]?.kind === "byte piece",
+      ...options(token),
+    }),
+  );
+  return element("div", { class: "tokens", dir: "auto", oncopy: (event) => copyText(event, shown, tokens) }, shown);
+}
+
+function copyText(event, shown, tokens) {
+  const selection = document.getSelection();
+  const picked = tokens.filter((_, index) => selection.containsNode(shown[index], true));
+  if (picked.length === 0) return;
+  event.clipboardData.setData("text/plain", joinedText(picked));
+  event.preventDefault();
+}
+
+/** The token of an id that stands at no position (a candidate, a neighbour), with the text the service gave for it. */
+export function named(id, texts) {
+  const text = texts?.[id];
+  return { id, text: text ?? `id ${id}`, kind: text !== undefined && /\\x[0-9a-f]{2}/i.test(text) ? "byte piece" : undefined };
+}
