@@ -38,3 +38,13 @@ export function swap(host, ...nodes) {
     host.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 }
+
+/** Show HTML that the server has sanitised: the only place where a string becomes markup. */
+export function setServerHtml(node, html) {
+  node.innerHTML = html;
+}
+
+/** Set the text only where it differs: an equal write would still cost a layout and disturb a selection. */
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}

@@ -1,28 +1,36 @@
-"""Serves Plotly's script from its own Python package: no copy in the repository, no other host."""
+"""Serve plotly's own script at /static/plotly/plotly.min.js: from the Python package, so there is no CDN."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import plotly
 from django.contrib.staticfiles.finders import BaseFinder
 from django.core.files.storage import FileSystemStorage
 
+PLOTLY = "plotly/plotly.min.js"
+
+
+def _package_data() -> Path:
+    """The folder in which the installed package keeps its script; importing the package would cost half a second."""
+    spec = find_spec("plotly")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("The Python package plotly is not installed: pip install -r requirements.txt")
+    return Path(spec.origin).parent / "package_data"
+
 
 class PlotlyFinder(BaseFinder):
-    """Finds `plotly/plotly.min.js` in the installed package."""
+    """Finds exactly one file."""
 
-    storage = FileSystemStorage(location=Path(plotly.__file__).parent / "package_data", base_url=None)
-    file = "plotly.min.js"
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.storage = FileSystemStorage(location=str(_package_data()))
+        self.storage.prefix = "plotly"  # type: ignore[attr-defined]  # how Django's finders mark a storage's folder
 
-    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
-        self.storage.prefix = "plotly"  # type: ignore[attr-defined]  # collectstatic's own convention
-
-    def find(self, path: str, find_all: bool = False, **_kwargs: Any) -> Any:
-        found = self.storage.path(self.file) if path == f"plotly/{self.file}" else None
+    def find(self, path: str, find_all: bool = False, **kwargs: Any) -> str | list[str]:
+        found = self.storage.path("plotly.min.js") if path == PLOTLY else None
         return ([found] if found else []) if find_all else (found or [])
 
     def list(self, ignore_patterns: Any) -> Iterator[tuple[str, FileSystemStorage]]:
-        yield self.file, self.storage
+        yield "plotly.min.js", self.storage

@@ -1,0 +1,61 @@
+/**
+ * What the reader looks at: stage, step, layer, head and position. It lives in the store and in the address
+ * (`#stage=softmax&layer=14&head=4&step=7`), so that a link restores exactly what was seen.
+ *
+ * Only what was chosen is kept. `resolve` fills the rest: the newest step, the middle layer and head, and the position
+ * whose state predicted the step's token.
+ */
+
+import { get, set } from "./store.js";
+
+const NUMBERS = ["layer", "head", "step", "position"];
+
+/** Read the address. Unknown stages and anything that is not a whole number are left out. */
+export function fromHash(hash, slugs) {
+  const parameters = new URLSearchParams(hash.replace(/^#/, ""));
+  const stage = parameters.get("stage");
+  const selection = { stage: slugs.has(stage) ? stage : "request", response: parameters.get("response") };
+  for (const name of NUMBERS) {
+    const text = parameters.get(name);
+    selection[name] = text !== null && /^\d{1,6}$/.test(text) ? Number(text) : null;
+  }
+  return selection;
+}
+
+export function toHash(selection) {
+  const parameters = new URLSearchParams({ stage: selection.stage });
+  for (const name of [...NUMBERS, "response"]) {
+    if (selection[name] !== null && selection[name] !== undefined) parameters.set(name, selection[name]);
+  }
+  return `#${parameters}`;
+}
+
+/**
+ * Change the selection and the address. Going to another stage is a step in the browser's history; moving within one
+ * is not. A newly chosen step takes the position with it, unless both are given.
+ */
+export function select(changes) {
+  const before = get().selection;
+  const selection = { ...before, ...changes };
+  if ("step" in changes && !("position" in changes)) selection.position = null;
+  const address = location.pathname + toHash(selection);
+  if (selection.stage === before.stage) history.replaceState(null, "", address);
+  else history.pushState(null, "", address);
+  set({ selection });
+}
+
+/** The selection with every open choice filled, as far as there is something to choose from. */
+export function resolve({ selection, steps, model, response }) {
+  const clamp = (value, size) => Math.max(0, Math.min(value, size - 1));
+  const step = steps.length === 0 ? null : clamp(selection.step ?? steps.length - 1, steps.length);
+  const numPromptTokens = response?.numPromptTokens ?? 0;
+  const numPositions = numPromptTokens + steps.length;
+  const newest = numPromptTokens > 0 ? numPromptTokens - 1 + (step ?? 0) : null;
+  return Object.freeze({
+    stage: selection.stage,
+    step,
+    layer: model ? clamp(selection.layer ?? Math.floor((model.n_layers - 1) / 2), model.n_layers) : null,
+    head: model ? clamp(selection.head ?? Math.floor(model.n_heads / 2), model.n_heads) : null,
+    position: selection.position !== null && numPositions > 0 ? clamp(selection.position, numPositions) : newest,
+  });
+}
