@@ -1,0 +1,203 @@
+"""The checkpoint's chat template: from messages to the exact prompt, cut into segments that say where they came from.
+
+A template is a Jinja program of the checkpoint's author, so it runs in a sandbox. To know which part of its
+output is whose, it runs twice: once with the real contents, once with a placeholder for each. What stands between
+placeholders is the template's own; control tokens are recognised only there, so a person who types `<|im_end|>`
+gets plain characters. Text between two control tokens is tokenised as one piece: cut anywhere else, merges would
+differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from jinja2 import TemplateError as JinjaError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from inference.text.tokenizer import Tokenizer
+
+ROLES = ("system", "developer", "tool", "user", "assistant")
+TEMPLATE = "template"  # the source of what the template itself wrote
+_PLACEHOLDER = "\ue000{}\ue001"
+_PLACEHOLDERS = re.compile("\ue000([0-9]+)\ue001")
+_ROLE_LINE = re.compile(rf"({'|'.join(ROLES)})(?:\n+|$)")
+
+
+class NoChatTemplate(ValueError):
+    """The checkpoint has no chat template: it completes text but holds no conversation."""
+
+
+class TemplateFailed(ValueError):
+    """The chat template refused these messages; the message says why."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of a message's content; `source` is the caller's word for its origin (history, retrieved …)."""
+
+    text: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a conversation. `role` is one of ROLES."""
+
+    role: str
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, role: str, text: str, source: str | None = None) -> Message:
+        """A message in one part, whose source is its role unless told otherwise."""
+        return cls(role, (Part(text, source or role),))
+
+    @property
+    def content(self) -> str:
+        return "".join(part.text for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of the prompt.
+
+    `is_marker`: control tokens and role names. A token that reaches over a boundary belongs to the segment it
+    begins in, so a short segment can have no tokens.
+    """
+
+    role: str
+    source: str
+    text: str
+    is_marker: bool
+    token_ids: tuple[int, ...] = ()
+
+
+class ChatTemplate:
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Raises NoChatTemplate."""
+        if tokenizer.chat_template is None:
+            raise NoChatTemplate("This checkpoint has no chat template: it can complete a raw prompt only.")
+        self._tokenizer = tokenizer
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.globals["raise_exception"] = _refuse
+        self._template = environment.from_string(tokenizer.chat_template)
+        names = {index: tokenizer.token_text(index) for index in tokenizer.end_ids}
+        self._names = {"bos_token": "", "eos_token": next(iter(names.values()), "")}
+        if tokenizer.start_id is not None:
+            self._names["bos_token"] = tokenizer.token_text(tokenizer.start_id)
+
+    def render(self, messages: Sequence[Message], *, answer: bool = True) -> list[Segment]:
+        """The prompt for these messages; with `answer` it ends where the assistant begins to speak.
+
+        Concatenated texts are the template's output, concatenated ids the prompt. Raises TemplateFailed.
+        """
+        contents = [message.content for message in messages]
+        prompt = self._run(messages, contents, answer)
+        skeleton = self._run(messages, [_PLACEHOLDER.format(i) for i in range(len(messages))], answer)
+        for trimmed in (False, True):  # many templates strip each content
+            segments = self._fill(skeleton, messages, trimmed)
+            if "".join(segment.text for segment in segments) == prompt:
+                return self._tokenise(segments)
+        raise TemplateFailed("The chat template rewrites the messages' contents: their origin would be lost.")
+
+    def _run(self, messages: Sequence[Message], contents: list[str], answer: bool) -> str:
+        turns = [{"role": m.role, "content": text} for m, text in zip(messages, contents, strict=True)]
+        try:
+            return self._template.render(messages=turns, add_generation_prompt=answer, **self._names)
+        except JinjaError as error:
+            raise TemplateFailed(f"The chat template failed: {error}") from error
+
+    def _fill(self, skeleton: str, messages: Sequence[Message], trimmed: bool) -> list[Segment]:
+        """The skeleton as segments, with the contents in the placeholders' places."""
+        segments: list[Segment] = []
+        for index, stretch in enumerate(_PLACEHOLDERS.split(skeleton)):
+            if index % 2 == 0:
+                segments += self._literals(stretch)
+                continue
+            message = messages[int(stretch)]
+            parts = _trim(message.parts) if trimmed else message.parts
+            segments += [Segment(message.role, part.source, part.text, False) for part in parts if part.text]
+        return _join_markers(segments)
+
+    def _literals(self, text: str) -> list[Segment]:
+        """The template's own text: control tokens and role names (markers), sentences (a default prompt)."""
+        segments: list[Segment] = []
+        for part in self._tokenizer.split_control(text):
+            role_line = _ROLE_LINE.match(part)
+            if part in self._tokenizer.control_names or not part.strip():
+                segments.append(Segment("", TEMPLATE, part, True))
+            elif role_line:
+                segments.append(Segment(role_line[1], TEMPLATE, role_line[0], True))
+                if rest := part[role_line.end() :]:
+                    segments.append(Segment("", TEMPLATE, rest, False))
+            else:
+                segments.append(Segment("", TEMPLATE, part, False))
+        return segments
+
+    def _tokenise(self, segments: list[Segment]) -> list[Segment]:
+        """Encode each stretch between two control tokens in one go and deal the tokens out to the segments."""
+        ids: list[list[int]] = [[] for _ in segments]
+        stretch, owners = "", list[int]()
+
+        def flush() -> None:
+            nonlocal stretch
+            for token, start in self._tokenizer.encode_with_starts(stretch):
+                ids[owners[start]].append(token)
+            stretch = ""
+            owners.clear()
+
+        for index, segment in enumerate(segments):
+            # Contents are never markers, so nothing a person typed is looked at for control tokens.
+            parts = self._tokenizer.split_control(segment.text) if segment.is_marker else [segment.text]
+            for part in parts:
+                if segment.is_marker and part in self._tokenizer.control_names:
+                    flush()
+                    ids[index].append(self._tokenizer.control_id(part))
+                else:
+                    stretch += part
+                    owners.extend([index] * len(part))
+        flush()
+        return [replace(segment, token_ids=tuple(own)) for segment, own in zip(segments, ids, strict=True)]
+
+
+def _join_markers(segments: list[Segment]) -> list[Segment]:
+    """Give every segment the role of its turn and join the markers that open or close the same turn.
+
+    A control token right before a role name opens that turn; any other marker belongs to the turn before it.
+    """
+    joined: list[Segment] = []
+    role = ""
+    for index, segment in enumerate(segments):
+        following = segments[index + 1] if index + 1 < len(segments) else None
+        opens = segment.is_marker and not segment.role and following is not None
+        if opens and following is not None and following.is_marker and following.role:
+            role = following.role
+            joined.append(replace(segment, role=role))
+            continue
+        role = segment.role or role
+        if segment.is_marker and joined and joined[-1].is_marker and joined[-1].role == role:
+            joined[-1] = replace(joined[-1], text=joined[-1].text + segment.text)
+        else:
+            joined.append(replace(segment, role=role))
+    return joined
+
+
+def _trim(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts without the white space around their whole."""
+    whole = "".join(part.text for part in parts)
+    begin = len(whole) - len(whole.lstrip())
+    end = len(whole.rstrip())
+    trimmed, offset = [], 0
+    for part in parts:
+        trimmed.append(replace(part, text=part.text[max(begin - offset, 0) : max(end - offset, 0)]))
+        offset += len(part.text)
+    return tuple(trimmed)
+
+
+def _refuse(reason: str) -> NoReturn:
+    """What templates call as `raise_exception`."""
+    raise JinjaError(reason)
