@@ -1,0 +1,273 @@
+/**
+ * The frame around a stage: the same four parts everywhere (sentence, input → operation → output, picture,
+ * arithmetic), filled from the catalogue, the stage's event and the stage's own module (stages/<slug>.js).
+ *
+ * A stage that was not reached says so here; its module is only asked to draw when there are values.
+ */
+
+import { element, setText } from "./dom.js";
+import { duration } from "./format.js";
+import { iconButton } from "./icons.js";
+import { isActive } from "./record.js";
+import { createPickers } from "./pickers.js";
+import { get, subscribe } from "./store.js";
+import { resolve, select } from "./selection.js";
+import { fetchView } from "./views.js";
+
+const STREAMING_REDRAW_MS = 250; // while tokens arrive, the open picture follows this often
+const PROVENANCE = {
+  live: "live: sent by the run itself",
+  derived: "derived from what the run recorded",
+  rebuilt: "recomputed from the stored tokens: the recording was no longer held",
+};
+
+/** Mount the panel; `catalogue` is the list of stages in order. */
+export function mountStagePanel(host, catalogue) {
+  const bySlug = new Map(catalogue.map((stage) => [stage.slug, stage]));
+  let frame = null;
+  let lastDrawn = 0;
+  let timer = null;
+
+  const refresh = () => {
+    clearTimeout(timer);
+    timer = null;
+    lastDrawn = performance.now();
+    const state = get();
+    const stage = bySlug.get(state.selection.stage);
+    if (frame?.stage !== stage) {
+      frame?.destroy();
+      frame = createFrame(stage, catalogue);
+      host.replaceChildren(frame.node);
+      host.scrollTop = 0;
+    }
+    frame.update(contextOf(stage, state, frame.noteProvenance));
+  };
+
+  const refreshSoon = () => {
+    timer ??= setTimeout(refresh, Math.max(0, STREAMING_REDRAW_MS - (performance.now() - lastDrawn)));
+  };
+
+  subscribe(["selection", "stages", "steps", "response", "model"], (state, changed) => {
+    const streaming = state.response !== null && isActive(state.response) && state.steps.length > 0;
+    if (streaming && !changed.has("selection")) refreshSoon();
+    else refresh();
+  });
+  refresh();
+}
+
+/** Everything a stage module may read, frozen: it is built anew for every change. */
+function contextOf(stage, state, noteProvenance) {
+  const { response, steps, stages, model } = state;
+  const selection = resolve(state);
+  return Object.freeze({
+    stage,
+    report: stages.get(stage.slug) ?? null,
+    stages,
+    steps,
+    step: selection.step === null ? null : steps[selection.step],
+    selection,
+    tokens: response?.tokens ?? [],
+    numPromptTokens: response?.numPromptTokens ?? 0,
+    model,
+    response,
+    select,
+    async view(slug, query, options) {
+      const view = await fetchView(response.id, slug, query, options);
+      noteProvenance(stage.slug, view.info);
+      return view;
+    },
+  });
+}
+
+function createFrame(stage, catalogue) {
+  const index = catalogue.indexOf(stage);
+  const parts = {
+    sentence: element("p", { class: "stage-sentence", dir: "auto" }),
+    state: element("p", { class: "stage-state" }),
+    input: element("dd", { dir: "auto" }),
+    operation: element("dd", { dir: "auto" }),
+    output: element("dd", { dir: "auto" }),
+    time: element("span", { class: "stage-time" }),
+    provenance: element("span", { class: "stage-provenance" }),
+    picture: element("div", { class: "stage-picture" }),
+    arithmetic: element("div", { class: "stage-arithmetic" }),
+  };
+  const pickers = createPickers();
+  const fold = element(
+    "details",
+    { class: "stage-fold", hidden: true },
+    element("summary", {}, "The arithmetic, recomputed in your browser"),
+    parts.arithmetic,
+  );
+  const node = element(
+    "article",
+    { class: "stage", id: `stage-${stage.slug}`, "data-world": stage.world, "aria-labelledby": "stage-title" },
+    heading(stage, catalogue[index - 1], catalogue[index + 1]),
+    parts.sentence,
+    parts.state,
+    flow(parts),
+    element("p", { class: "stage-meta" }, parts.time, parts.provenance),
+    pickers.node,
+    parts.picture,
+    fold,
+    facts(stage),
+  );
+  let module = null;
+  let context = null;
+  let drawings = null; // {picture, arithmetic} once drawn
+  let gone = false;
+
+  import(`./stages/${stage.slug}.js`).then(
+    (loaded) => {
+      module = loaded;
+      if (!gone && context !== null) render();
+    },
+    (error) => {
+      reportError(error);
+      if (!gone) parts.picture.replaceChildren(element("p", { class: "notice alarm" }, "This stage's picture could not be loaded. Reload the page to try again."));
+    },
+  );
+
+  function render() {
+    const { report } = context;
+    const state = stageState(context);
+    node.dataset.state = state.name;
+    setText(parts.state, state.text);
+    parts.state.hidden = state.text === "";
+    node.classList.toggle("stage-unreached", report === null);
+    setText(parts.input, report?.input ?? stage.input);
+    setText(parts.operation, report?.operation ?? stage.operation);
+    setText(parts.output, report?.output ?? stage.output);
+    setText(parts.time, timeOf(report, catalogue));
+    if (module === null) return;
+    const hasValues = report !== null || (module.uses.includes("step") && context.step !== null);
+    parts.sentence.hidden = !hasValues;
+    pickers.update(hasValues ? module.uses : [], context);
+    if (!hasValues) {
+      erase();
+      return;
+    }
+    guard(() => setText(parts.sentence, module.sentence(context)));
+    if (drawings === null) draw();
+    else guard(() => { drawings.picture?.update(context); if (fold.open) drawings.arithmetic?.update(context); });
+  }
+
+  function draw() {
+    drawings = { picture: null, arithmetic: null };
+    guard(() => { drawings.picture = module.draw(parts.picture, context); });
+    fold.hidden = module.arithmetic === undefined;
+    if (fold.open) drawArithmetic();
+  }
+
+  function drawArithmetic() {
+    if (drawings === null || !module.arithmetic) return;
+    guard(() => {
+      if (drawings.arithmetic === null) drawings.arithmetic = module.arithmetic(parts.arithmetic, context);
+      else drawings.arithmetic.update(context);
+    });
+  }
+  fold.addEventListener("toggle", () => fold.open && drawArithmetic());
+
+  function erase() {
+    drawings?.picture?.destroy();
+    drawings?.arithmetic?.destroy();
+    drawings = null;
+    parts.picture.replaceChildren();
+    parts.arithmetic.replaceChildren();
+    fold.hidden = true;
+    setText(parts.provenance, "");
+  }
+
+  return {
+    node,
+    stage,
+    update(next) {
+      if (context !== null && context.response !== next.response) erase();
+      context = next;
+      render();
+      if (next.report !== null && parts.provenance.textContent === "") setText(parts.provenance, PROVENANCE.live);
+    },
+    noteProvenance(slug, info) {
+      if (gone || !(info.provenance in PROVENANCE)) return;
+      setText(parts.provenance, `${PROVENANCE[info.provenance]}${info.exactness ? `, ${info.exactness}` : ""}`);
+    },
+    destroy() {
+      gone = true;
+      erase();
+    },
+  };
+}
+
+/** A stage's own fault must not take the frame with it. */
+function guard(action) {
+  try {
+    action();
+  } catch (error) {
+    reportError(error);
+  }
+}
+
+function heading(stage, previous, next) {
+  const go = (target, name, label) =>
+    iconButton(name, target ? `${label}: ${target.title}` : label, {
+      disabled: target === undefined,
+      onclick: () => select({ stage: target.slug }),
+    });
+  return element(
+    "header",
+    { class: "stage-heading" },
+    element("span", { class: "station-mark", "data-world": stage.world, "aria-hidden": "true" }, stage.number ?? "R"),
+    element("h2", { id: "stage-title" }, stage.title),
+    element("span", { class: "world-tag", "data-world": stage.world }, stage.world),
+    element("span", { class: "soft stage-llm" }, `LLM started: ${stage.llm_started ? "yes" : "no"}`),
+    element("span", { class: "stage-go" }, go(previous, "back", "Previous stage"), go(next, "forward", "Next stage")),
+  );
+}
+
+function flow({ input, operation, output }) {
+  return element(
+    "dl",
+    { class: "stage-flow" },
+    element("div", {}, element("dt", {}, "in"), input),
+    element("div", {}, element("dt", {}, "operation"), operation),
+    element("div", {}, element("dt", {}, "out"), output),
+  );
+}
+
+function facts(stage) {
+  const row = (name, value) => element("div", {}, element("dt", {}, name), element("dd", {}, value));
+  return element(
+    "footer",
+    { class: "stage-facts" },
+    element("p", { class: "stage-not-shown" }, element("strong", {}, "What this does not show. "), stage.not_shown),
+    element(
+      "dl",
+      {},
+      row("Concept", stage.concept),
+      row("Field", stage.subject),
+      row("Can fail by", stage.failures.join("; ")),
+      row("Metric", stage.metric),
+    ),
+  );
+}
+
+/** What the frame says about a stage beside its values. */
+function stageState({ report, response, stages }) {
+  if (report?.outcome === "ended_here") return { name: "ended", text: response?.error?.message ?? "The request ended at this stage." };
+  if (report?.outcome === "skipped") return { name: "skipped", text: "Skipped for this request." };
+  if (report !== null) return { name: "done", text: "" };
+  if (response === null) return { name: "waiting", text: "Send a prompt, and this fills with its values." };
+  if (isActive(response)) return { name: "waiting", text: "Not reached yet." };
+  const end = [...stages.values()].find((event) => event.outcome === "ended_here");
+  if (end) return { name: "skipped", text: `Never reached: the request ended at “${end.stage}”.` };
+  return { name: "skipped", text: "Not recorded for this response." };
+}
+
+function timeOf(report, catalogue) {
+  if (report === null) return "";
+  if (report.duration_ms !== null) return `took ${duration(report.duration_ms)}`;
+  const joined = report.data?.joined_with;
+  if (!joined) return "time not measured on its own";
+  const stage = catalogue.find(({ slug }) => slug === joined);
+  return `timed together with “${stage?.title ?? joined}”: one fused operation`;
+}
