@@ -1,0 +1,48 @@
+/** Stage 2: each check in order, with its result. */
+
+import { count, duration, plural, wait } from "../format.js";
+import { facts, fromContext, quantity, sum, table } from "../parts.js";
+
+export const uses = [];
+
+export function sentence({ report: { data } }) {
+  const passed = data.checks.filter((check) => check.passed).length;
+  const limit = data.checks.find((check) => check.remaining !== null && check.remaining !== undefined);
+  const left = limit ? ` ${plural(limit.remaining, "answer")} of ${count(limit.limit)} remain for now.` : "";
+  if (data.refused) {
+    const failed = data.checks.find((check) => check.passed === false);
+    return `The front door stopped this request at the check “${failed?.name ?? data.refused}”, before any costly computation.${left}`;
+  }
+  const time = duration(sum(data.checks.map((check) => check.duration_ms)));
+  return `The front door made ${plural(passed, "check")} in ${time} and let the request in as a ${data.principal}'s.${left}`;
+}
+
+const RESULTS = { true: "passed ✓", false: "failed ✗", null: "not reached" };
+
+export function draw(host, context) {
+  return fromContext(host, context, ({ report }) => [report], ({ report: { data } }) => [
+    facts([
+      ["request id", data.request_id],
+      ["asked by", data.principal],
+      ["refused with", data.refused],
+      ["checks passed", quantity("checks_passed", data.checks.filter((check) => check.passed).length, count)],
+    ]),
+    table({
+      name: "checks", caption: "Checks, in order",
+      columns: [
+        { title: "check" }, { title: "result" }, { title: "what it found" }, { title: "left" }, { title: "more in" },
+        { title: "time", numeric: true },
+      ],
+      rows: data.checks.map((check) => ({
+        class: check.passed === false ? "row-alarm" : check.passed === null ? "row-muted" : "",
+        cells: [
+          check.name, RESULTS[check.passed], check.detail,
+          check.remaining === null || check.remaining === undefined
+            ? "" : [quantity("remaining", check.remaining, count), ` of ${count(check.limit)}`],
+          check.resets_in_s === null || check.resets_in_s === undefined ? "" : wait(check.resets_in_s),
+          check.passed === null ? "" : duration(check.duration_ms),
+        ],
+      })),
+    }),
+  ]);
+}
