@@ -13,6 +13,8 @@ class User(AbstractUser):
     """A person. A guest is a user without a password, bound to a browser session until they sign up."""
 
     is_guest = models.BooleanField(default=False, db_index=True)
+    answers_per_hour = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: the usual limit.")
+    max_tokens = models.PositiveIntegerField(null=True, blank=True, help_text="Of one answer. Empty: the usual limit.")
 
 
 class ApiKey(models.Model):
