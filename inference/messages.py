@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+FilterName = Literal["logit_bias", "penalties", "temperature", "top_k", "top_p", "min_p"]
 EngineFinish = Literal["stop", "length", "cancelled", "error"]
 
 
@@ -143,7 +144,7 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
 class FilterResult(msgspec.Struct, frozen=True):
     """What one filter did: tokens left, and the probability mass it removed (of the mass it was given)."""
 
-    name: Literal["logit_bias", "penalties", "temperature", "top_k", "top_p", "min_p"]
+    name: FilterName
     value: Any
     active: bool
     num_survivors: int
