@@ -2,6 +2,7 @@
 
 import { element, swap } from "./dom.js";
 import { number } from "./format.js";
+import { isActive } from "./record.js";
 
 // ------------------------------------------------------------------------------------------------ values and tables
 
@@ -144,9 +145,16 @@ export function entropy(shares) {
 
 // ------------------------------------------------------------------------------------------------ a picture's life
 
-/** The token at a position, or a stand-in that names the position alone. */
-export function tokenAt(context, position) {
-  return context.tokens[position] ?? { position, id: null, text: "…", kind: "unknown" };
+/** The token at a position; a stand-in that names the position alone where the page was not sent it (long prompts). */
+export function tokenAt({ tokens, numPromptTokens, steps }, position) {
+  const index = position < numPromptTokens ? position : tokens.length - steps.length + position - numPromptTokens;
+  const token = tokens[index];
+  return token?.position === position ? token : { position, id: null, text: "…", kind: "unknown" };
+}
+
+/** The tokens at positions `from` to `to` − 1. */
+export function tokensBetween(context, from, to) {
+  return Array.from({ length: to - from }, (_, index) => tokenAt(context, from + index));
 }
 
 function same(before, after) {
@@ -167,7 +175,6 @@ export function fromContext(host, context, depends, nodes) {
 }
 
 const REST_MS = 300; // between two views of an answer that is still growing
-const RUNNING = new Set(["connecting", "queued", "thinking", "streaming", "in_progress"]);
 
 /**
  * A picture drawn from one or several views. `queries(context)` gives `{name: [slug, query]}`, or null while there is
@@ -222,7 +229,7 @@ export function followViews(host, context, queries, show) {
     if (!wanted || gone) return;
     const key = JSON.stringify(wanted);
     if (key === shownKey || (controller && key === askedKey)) return;
-    const growing = RUNNING.has(next.response?.status);
+    const growing = next.response !== null && isActive(next.response);
     if (controller && growing) return; // asked again when this one has come
     controller?.abort(new DOMException("Outdated", "AbortError"));
     clearTimeout(rest);
