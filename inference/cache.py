@@ -1,0 +1,115 @@
+"""Memory for keys, values and residual streams, addressed by the same block ids.
+
+These classes hold tensors only. Which sequence owns which block is decided by the allocator.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from inference.checkpoint.config import ModelConfig
+
+Slots = slice | Tensor
+"""Where positions lie in a pool: a slice where the blocks are neighbours (read as a view), else indices."""
+
+
+def slots_of(blocks: Sequence[int], start: int, stop: int, block_size: int, device: torch.device) -> Slots:
+    """The slots of positions start to stop - 1 of the sequence that owns `blocks`, in order."""
+    if not 0 <= start < stop <= len(blocks) * block_size:
+        raise ValueError(
+            f"positions {start} to {stop - 1} do not lie in {len(blocks)} blocks of {block_size} positions"
+        )
+    first, last = start // block_size, (stop - 1) // block_size
+    used = list(blocks[first : last + 1])
+    if used == list(range(used[0], used[0] + len(used))):
+        begin = used[0] * block_size + start % block_size
+        return slice(begin, begin + stop - start)
+    all_slots = torch.tensor(used)[:, None] * block_size + torch.arange(block_size)
+    offset = start - first * block_size
+    return all_slots.flatten()[offset : offset + stop - start].to(device)
+
+
+class KVCache:
+    """Keys (already turned to their positions) and values of every layer.
+
+    `rows` is [n_layers, 2 * n_kv_heads, slots, head_width]: the key heads, then the value heads, so that both
+    are written at once and the heads of neighbouring blocks are read without a copy.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        num_blocks: int,
+        block_size: int = 64,
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.block_size = block_size
+        self.num_blocks = num_blocks
+        self.n_kv_heads = config.n_kv_heads
+        shape = (config.n_layers, 2 * config.n_kv_heads, num_blocks * block_size, config.head_width)
+        self.rows = torch.zeros(shape, device=device, dtype=dtype)
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes one position takes over all layers."""
+        n_layers, kv_heads, _, head_width = self.rows.shape
+        return n_layers * kv_heads * head_width * self.rows.element_size()
+
+    @property
+    def bytes_per_block(self) -> int:
+        """Bytes one block takes over all layers."""
+        return self.bytes_per_token * self.block_size
+
+    def slots(self, blocks: Sequence[int], start: int, stop: int) -> Slots:
+        """See slots_of."""
+        return slots_of(blocks, start, stop, self.block_size, self.rows.device)
+
+    def write(self, layer: int, slots: Slots, keys_and_values: Tensor) -> None:
+        """Stores [2 * n_kv_heads, positions, head_width]."""
+        self.rows[layer, :, slots] = keys_and_values
+
+    def read(self, layer: int, slots: Slots) -> tuple[Tensor, Tensor]:
+        """Keys and values of the slots, each [n_kv_heads, positions, head_width]."""
+        rows = self.rows[layer, :, slots]
+        return rows[: self.n_kv_heads], rows[self.n_kv_heads :]
+
+
+class ResidualPool:
+    """The residual stream entering every layer, and the one leaving the last (before the final norm).
+
+    `rows` is [n_layers + 1, slots, width] in float32: exact, so that whatever is derived from it agrees with
+    what the running model computed.
+    """
+
+    def __init__(
+        self, config: ModelConfig, num_blocks: int, block_size: int = 64, *, device: torch.device | str = "cpu"
+    ) -> None:
+        self.block_size = block_size
+        self.num_blocks = num_blocks
+        self.rows = torch.zeros(config.n_layers + 1, num_blocks * block_size, config.width, device=device)
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes one position takes over all layers."""
+        n_states, _, width = self.rows.shape
+        return n_states * width * self.rows.element_size()
+
+    @property
+    def bytes_per_block(self) -> int:
+        """Bytes one block takes over all layers."""
+        return self.bytes_per_token * self.block_size
+
+    def slots(self, blocks: Sequence[int], start: int, stop: int) -> Slots:
+        """See slots_of."""
+        return slots_of(blocks, start, stop, self.block_size, self.rows.device)
+
+    def write(self, slots: Slots, states: Tensor) -> None:
+        """Stores [n_layers + 1, positions, width]."""
+        self.rows[:, slots] = states
+
+    def read(self, layer: int, slots: Slots) -> Tensor:
+        """The states entering that layer (n_layers: leaving the last), [positions, width]."""
+        return self.rows[layer, slots]

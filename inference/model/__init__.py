@@ -1,0 +1,1 @@
+"""The decoder, one part of a transformer per file."""

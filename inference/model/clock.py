@@ -1,0 +1,72 @@
+"""Where the time of one forward pass goes, and how many multiply-adds it makes."""
+
+from dataclasses import dataclass
+from time import perf_counter_ns
+
+from inference.checkpoint.config import ModelConfig
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """Time spent in one stage over all layers and sequences of one forward pass."""
+
+    started_ns: int
+    """Offset of its first start from the start of the pass."""
+    spent_ns: int
+
+
+class StageClock:
+    """A stopwatch read at every change of stage. A reading costs about a tenth of a microsecond.
+
+    Slugs are those of the catalogue of stages. A pass without a mask (every query is the last of its sequence)
+    has no `mask`. On an accelerator it measures the launching of work, not the work: kernels run behind it.
+    """
+
+    def __init__(self) -> None:
+        self._start = perf_counter_ns()
+        self._readings: list[tuple[str, int]] = []
+
+    def mark(self, stage: str) -> None:
+        """Everything since the last mark belonged to this stage."""
+        self._readings.append((stage, perf_counter_ns()))
+
+    def stages(self) -> dict[str, StageTime]:
+        """Time by stage slug, in order of first start."""
+        times: dict[str, StageTime] = {}
+        before = self._start
+        for stage, now in self._readings:
+            known = times.get(stage, StageTime(before - self._start, 0))
+            times[stage] = StageTime(known.started_ns, known.spent_ns + now - before)
+            before = now
+        return times
+
+
+def multiply_adds(config: ModelConfig, num_new: int, context: int) -> dict[str, int]:
+    """Multiply-adds by stage for `num_new` consecutive positions that end a context of `context` positions.
+
+    With n new positions, L layers, d = width, h = n_heads * head_width, f = feed_forward_width, and P pairs
+    of a query and a key it may look at (P = sum of start + 1 … context over the new positions):
+
+        qkv            L n d (h + 2 n_kv_heads head_width)
+        scores         L P h            (each pair: head_width per head)
+        weighted_sum   L P h
+        heads          L n h d
+        feed_forward   3 L n d f
+        logits         d vocabulary     (of the last position alone)
+
+    Additions without a multiplication, norms, exponentials and rotations are left out: below one percent.
+    """
+    if not 0 < num_new <= context:
+        raise ValueError(f"num_new must be between 1 and the context of {context}, not {num_new}")
+    start = context - num_new
+    pairs = num_new * start + num_new * (num_new + 1) // 2
+    per_layer = {
+        "qkv": num_new * config.width * config.qkv_width,
+        "scores": pairs * config.query_width,
+        "weighted_sum": pairs * config.query_width,
+        "heads": num_new * config.query_width * config.width,
+        "feed_forward": 3 * num_new * config.width * config.feed_forward_width,
+    }
+    counts = {stage: config.n_layers * count for stage, count in per_layer.items()}
+    counts["logits"] = config.width * config.vocabulary
+    return counts

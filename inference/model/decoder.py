@@ -1,0 +1,201 @@
+"""The decoder: token ids in, logits out, keys, values and residual streams kept on the way."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from inference.cache import KVCache, ResidualPool
+from inference.checkpoint import Checkpoint, ModelConfig
+from inference.model.attention import Attention, Capture, Span, causal_mask
+from inference.model.clock import StageClock
+from inference.model.embedding import embedding_lookup
+from inference.model.feed_forward import FeedForward
+from inference.model.linear import DenseLinear, Linear, make_linear
+from inference.model.norm import rms_norm
+from inference.model.plan import KernelPlan, make_plan
+from inference.model.rope import rotary_table
+
+CUT = 128
+"""Prompts are computed in pieces that end at multiples of this, whatever the load: the order of sums in
+attention depends on where a prompt was cut, and a response's numbers must not depend on the crowd."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive new tokens of one sequence for one step."""
+
+    token_ids: Sequence[int]
+    """One in decode, at most CUT in prefill."""
+    start: int
+    """Position of the first of them."""
+    blocks: Sequence[int]
+    """Block ids covering positions 0 to start + len(token_ids) - 1."""
+    wants_logits: bool
+    record: bool
+    """Whether to keep the residual stream of these positions."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: attention, then feed-forward, each added to the residual stream."""
+
+    attention: Attention
+    feed_forward: FeedForward
+
+
+class Decoder:
+    """A Llama-style decoder. Holds weights and nothing that changes."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        plan: KernelPlan,
+        fingerprint: str,
+        *,
+        embedding: Tensor,
+        layers: Sequence[Layer],
+        final_norm: Tensor,
+        head: Linear,
+    ) -> None:
+        self.config = config
+        self.plan = plan
+        self.fingerprint = fingerprint
+        """What the numbers depend on: checkpoint hash, kernel plan, torch version."""
+        self.device = torch.device(plan.device)
+        self.embedding = embedding
+        self.layers = layers
+        self.final_norm = final_norm
+        self.head = head
+        self.turns = rotary_table(config.context_length, config.head_width, config.rope_base).to(self.device)
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: str = "auto", kernel: str = "auto") -> "Decoder":
+        """Reads the weights into the kernels of the plan. Raises ValueError if the plan cannot be had here."""
+        plan = make_plan(checkpoint, device, kernel)
+        where = torch.device(plan.device)
+        if plan.device == "cpu":
+            torch.set_num_threads(plan.threads)
+
+        def vector(name: str) -> Tensor:
+            return torch.from_numpy(checkpoint.tensor(name)).to(where)
+
+        def linear(*names: str) -> Linear:
+            return make_linear(plan.linear, checkpoint, names, where)
+
+        config = checkpoint.config
+        layers = []
+        for number in range(config.n_layers):
+            at = f"layers.{number}."
+            attention = Attention(
+                config,
+                number,
+                norm=vector(at + "attention_norm"),
+                qkv=linear(at + "q", at + "k", at + "v"),
+                output=linear(at + "output"),
+            )
+            feed_forward = FeedForward(
+                config,
+                norm=vector(at + "feed_forward_norm"),
+                gate_up=linear(at + "gate", at + "up"),
+                down=linear(at + "down"),
+            )
+            layers.append(Layer(attention, feed_forward))
+        embedding = vector("embedding")
+        head: Linear
+        if config.tied_head and plan.head == "float32":
+            head = DenseLinear(embedding)
+        else:
+            head = make_linear(plan.head, checkpoint, ["embedding" if config.tied_head else "head"], where)
+        return cls(
+            config,
+            plan,
+            f"{checkpoint.sha256[:16]}/{plan}/torch-{torch.__version__}",
+            embedding=embedding,
+            layers=layers,
+            final_norm=vector("final_norm"),
+            head=head,
+        )
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        chunks: Sequence[Chunk],
+        cache: KVCache,
+        residuals: ResidualPool | None = None,
+        clock: StageClock | None = None,
+        capture: Capture | None = None,
+    ) -> Tensor:
+        """Computes the new tokens of every chunk; writes their keys, values and (if recorded) states.
+
+        Returns logits of the last token of each chunk that wants them, float32 [chunks that want, vocabulary].
+        Raises ValueError for an empty or overlong chunk, an unknown token id, or blocks that do not suffice.
+        """
+        clock = clock or StageClock()
+        self._check(chunks)
+        token_ids = torch.tensor([i for chunk in chunks for i in chunk.token_ids], device=self.device)
+        spans = _spans(chunks, cache)
+        turns = torch.cat([self.turns[c.start : c.start + len(c.token_ids)] for c in chunks])
+        states = embedding_lookup(self.embedding, token_ids)
+        stream = [states]
+        clock.mark("embeddings")
+        for layer in self.layers:
+            states = states + layer.attention(states, turns, spans, cache, clock, capture)
+            states = states + layer.feed_forward(states, clock)
+            stream.append(states)
+        if residuals is not None and any(chunk.record for chunk in chunks):
+            _record(chunks, spans, torch.stack(stream), residuals)
+        clock.mark("residual_norm")
+        last = [span.rows.stop - 1 for chunk, span in zip(chunks, spans, strict=True) if chunk.wants_logits]
+        logits = self.logits(states[last]) if last else torch.empty(0, self.config.vocabulary)
+        clock.mark("logits")
+        return logits
+
+    def logits(self, states: Tensor) -> Tensor:
+        """The vocabulary's logits of states that left a layer: [n, width] -> float32 [n, vocabulary]."""
+        return self.head(self.normed(states)).float()
+
+    def normed(self, states: Tensor) -> Tensor:
+        """States after the final norm, as the output head sees them. Same shape."""
+        return rms_norm(states, self.final_norm, self.config.rms_epsilon)
+
+    def _check(self, chunks: Sequence[Chunk]) -> None:
+        if not chunks:
+            raise ValueError("chunks: a step needs at least one")
+        for chunk in chunks:
+            count, end = len(chunk.token_ids), chunk.start + len(chunk.token_ids)
+            if not 1 <= count <= CUT:
+                raise ValueError(f"token_ids: a chunk has 1 to {CUT} tokens, not {count}")
+            if not chunk.start >= 0 or end > self.config.context_length:
+                raise ValueError(
+                    f"start: positions {chunk.start} to {end - 1} leave the context of {self.config.context_length}"
+                )
+            if min(chunk.token_ids) < 0 or max(chunk.token_ids) >= self.config.vocabulary:
+                raise ValueError(f"token_ids: must be 0 to {self.config.vocabulary - 1}")
+
+
+def _spans(chunks: Sequence[Chunk], cache: KVCache) -> list[Span]:
+    spans, row = [], 0
+    for chunk in chunks:
+        count = len(chunk.token_ids)
+        end = chunk.start + count
+        spans.append(
+            Span(
+                rows=slice(row, row + count),
+                start=chunk.start,
+                new=cache.slots(chunk.blocks, chunk.start, end),
+                context=cache.slots(chunk.blocks, 0, end),
+                allowed=causal_mask(chunk.start, count, end, cache.rows.device) if count > 1 else None,
+            )
+        )
+        row += count
+    return spans
+
+
+def _record(chunks: Sequence[Chunk], spans: Sequence[Span], stream: Tensor, residuals: ResidualPool) -> None:
+    """Stores the rows of the recorded chunks. stream [n_layers + 1, rows, width]."""
+    for chunk, span in zip(chunks, spans, strict=True):
+        if chunk.record:
+            end = chunk.start + len(chunk.token_ids)
+            residuals.write(residuals.slots(chunk.blocks, chunk.start, end), stream[:, span.rows])

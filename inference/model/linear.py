@@ -1,0 +1,92 @@
+"""Matrix products with weights kept dense, in eight bits, or in four bits.
+
+A row of the result never depends on the rows beside it: the packed kernels give the same bits at every row
+count, and dense products are padded to the row count from which theirs do. The result keeps the kernel's own
+type (bfloat16 for the packed ones): who needs float32 casts.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from inference.checkpoint import Checkpoint
+from inference.checkpoint.weights import GROUP, FourBit
+
+DENSE_MIN_ROWS = 4
+"""Below this many rows CPU libraries switch to matrix-vector code that sums in another order."""
+
+
+class Linear(Protocol):
+    """rows [n, in] of any float type -> [n, out] in the kernel's type."""
+
+    def __call__(self, rows: Tensor) -> Tensor: ...
+
+
+class DenseLinear:
+    """A product with float32 or bfloat16 weights."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weight = weight
+        self._min_rows = DENSE_MIN_ROWS if weight.device.type == "cpu" else 1
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        rows = rows.to(self.weight.dtype)
+        missing = self._min_rows - rows.shape[0]
+        if missing <= 0:
+            return F.linear(rows, self.weight)
+        return F.linear(F.pad(rows, (0, 0, 0, missing)), self.weight)[: rows.shape[0]]
+
+
+class Int8Linear:
+    """Weights in eight bits with one scale per output row; activations in bfloat16.
+
+    The scale is rounded to bfloat16 *before* the weights are divided by it, so its rounding costs nothing.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        largest = weight.abs().amax(dim=1)
+        self.scales = (largest / 127).clamp(min=torch.finfo(torch.float32).tiny).bfloat16()
+        self.codes = (weight / self.scales.float()[:, None]).round().clamp(-128, 127).to(torch.int8)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        return torch._weight_int8pack_mm(rows.bfloat16(), self.codes, self.scales)
+
+
+class Int4Linear:
+    """Weights in four bits, groups of 32, repacked code by code from the file; activations in bfloat16.
+
+    The kernel computes (code - 8) * scale + zero, the file says code * scale + minimum: so
+    zero = minimum + 8 * scale. Scale and zero are kept in bfloat16, the only rounding there is.
+    """
+
+    def __init__(self, weight: FourBit) -> None:
+        codes = torch.from_numpy(weight.codes.astype(np.int32))
+        zeros = weight.minimums + 8 * weight.scales
+        by_group = np.stack([weight.scales.T, zeros.T], axis=-1)
+        self.packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+        self.scales_and_zeros = torch.from_numpy(np.ascontiguousarray(by_group)).bfloat16()
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        product: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
+            rows.bfloat16(), self.packed, GROUP, self.scales_and_zeros
+        )
+        return product
+
+
+def make_linear(kind: str, checkpoint: Checkpoint, names: Sequence[str], device: torch.device) -> Linear:
+    """One product with the named matrices, one under the other, by the kernel float32, bfloat16, int8 or int4.
+
+    int4 needs the matrices as the file packs them; what is not in four bits there is kept at eight.
+    """
+    if kind == "int4":
+        packed = [matrix for name in names if (matrix := checkpoint.four_bit(name)) is not None]
+        if len(packed) == len(names):
+            return Int4Linear(FourBit.concatenate(packed))
+    dense = torch.from_numpy(np.concatenate([checkpoint.tensor(name) for name in names]))
+    if kind in ("int4", "int8"):
+        return Int8Linear(dense)
+    return DenseLinear(dense.to(device, torch.bfloat16 if kind == "bfloat16" else torch.float32))

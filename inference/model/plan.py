@@ -1,0 +1,126 @@
+"""Which kernel computes the matrix products, chosen by trying them on this processor."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from inference.checkpoint import Checkpoint, FourBit, ModelConfig
+from inference.checkpoint.weights import GROUP
+from inference.model.linear import DenseLinear, Int4Linear, Int8Linear, Linear
+
+KERNELS = ("float32", "bfloat16", "int8", "int4")
+DEVICES = ("cpu", "cuda")
+_PROBE_ROWS = 32
+_PROBE_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """How the products of one decoder are computed. Numbers depend on it, so it is part of the fingerprint."""
+
+    device: str
+    linear: str
+    """Kernel of the projections inside the layers."""
+    head: str
+    """Kernel of the output head, which four bits would cost ten times the accuracy of eight."""
+    threads: int
+    reason: str
+    """Why this plan, in one sentence for the person who reads it."""
+
+    def __str__(self) -> str:
+        return f"{self.device}/{self.linear}+{self.head}"
+
+
+def make_plan(checkpoint: Checkpoint, device: str = "auto", kernel: str = "auto") -> KernelPlan:
+    """The plan for a checkpoint on this machine; "auto" decides by what is there and what is fast.
+
+    Raises ValueError if the device or kernel is unknown or cannot work here.
+    """
+    if device not in ("auto", *DEVICES):
+        raise ValueError(f"device {device!r}: must be auto, {' or '.join(DEVICES)}")
+    if kernel not in ("auto", *KERNELS):
+        raise ValueError(f"kernel {kernel!r}: must be auto, {', '.join(KERNELS)}")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device 'cuda': torch sees no such accelerator here")
+    if device == "cuda" and kernel in ("int8", "int4"):
+        raise ValueError(f"kernel {kernel!r}: packed kernels run on the cpu only")
+    reason = "asked for"
+    if kernel == "auto":
+        if device == "cuda":
+            kernel, reason = "bfloat16", "an accelerator's native type"
+        else:
+            kernel, reason = _fastest(checkpoint)
+    head = "int8" if kernel == "int4" else kernel
+    # One thread: on busy cores two wait for each other in every product.
+    return KernelPlan(device=device, linear=kernel, head=head, threads=1, reason=reason)
+
+
+def _fastest(checkpoint: Checkpoint) -> tuple[str, str]:
+    """Times one layer's products with each kernel (well under two seconds) and names the quickest.
+
+    The cost is that of one decoded token (a single row) and one prompt token (a share of many rows). A kernel
+    whose rows depend on the row count is not eligible. float32 weights are read from a warm cache here and from
+    memory in earnest, so it is flattered, never the packed kernels.
+    """
+    costs = {name: float("inf") for name in _candidates(checkpoint)}
+    layers = {name: _layer_products(name, checkpoint.config) for name in costs}
+    for name, products in layers.items():
+        if not all(_row_count_is_neutral(product, width) for product, width in products):
+            del costs[name]
+    # Interleaved, least of several: a neighbour waking up slows all alike or is left out.
+    for _ in range(_PROBE_ROUNDS):
+        for name in costs:
+            costs[name] = min(costs[name], _cost(layers[name]))
+    best = min(costs, key=lambda name: costs[name])
+    measured = ", ".join(f"{name} {cost * 1e6:.0f}" for name, cost in costs.items())
+    return best, f"fastest here; microseconds a layer for one decoded and one prompt token: {measured}"
+
+
+def _candidates(checkpoint: Checkpoint) -> list[str]:
+    """Kernels worth trying. Four bits only for weights that are in four bits already."""
+    packed = checkpoint.four_bit("layers.0.gate") is not None
+    return [*(["int4"] if packed else []), "int8", "float32"]
+
+
+def _layer_products(kernel: str, config: ModelConfig) -> list[tuple[Linear, int]]:
+    """Products of one layer's sizes on made-up weights, each with its input width."""
+    sizes = [
+        (config.qkv_width, config.width),
+        (config.width, config.query_width),
+        (2 * config.feed_forward_width, config.width),
+        (config.width, config.feed_forward_width),
+    ]
+    make: dict[str, Callable[[int, int], Linear]] = {
+        "int4": lambda out, width: Int4Linear(_made_up_four_bit(out, width)),
+        "int8": lambda out, width: Int8Linear(torch.rand(out, width)),
+        "float32": lambda out, width: DenseLinear(torch.rand(out, width)),
+    }
+    return [(make[kernel](out, width), width) for out, width in sizes]
+
+
+def _made_up_four_bit(out: int, width: int) -> FourBit:
+    scales = np.full((out, width // GROUP), 0.01, dtype=np.float32)
+    codes = np.arange(out * width, dtype=np.int64).reshape(out, width) % 16
+    return FourBit(codes.astype(np.uint8), scales, -8 * scales)
+
+
+def _row_count_is_neutral(product: Linear, width: int) -> bool:
+    rows = torch.rand(_PROBE_ROWS, width, generator=torch.Generator().manual_seed(0))
+    return torch.equal(product(rows[:1]), product(rows)[:1])
+
+
+def _cost(products: list[tuple[Linear, int]]) -> float:
+    """Seconds for one row alone plus one row's share of many."""
+    seconds = 0.0
+    for count in (1, _PROBE_ROWS):
+        inputs = [torch.rand(count, width) for _, width in products]
+        started = perf_counter()
+        for (product, _), rows in zip(products, inputs, strict=True):
+            product(rows)
+        seconds += (perf_counter() - started) / count
+    return seconds

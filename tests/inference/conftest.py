@@ -1,0 +1,30 @@
+"""One decoder per kernel for the whole run."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from inference.checkpoint import Checkpoint, load_checkpoint
+from inference.model.decoder import Decoder
+
+DATA = Path(os.environ.get("WEBTRACE_DATA", Path(__file__).parents[2] / "data"))
+MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture(scope="session")
+def checkpoint() -> Checkpoint:
+    path = DATA / "models" / MODEL
+    if not path.exists():
+        pytest.fail(f"{MODEL} is not in {DATA / 'models'}: run `make run` once, or set WEBTRACE_DATA")
+    return load_checkpoint(path)
+
+
+@pytest.fixture(scope="session")
+def decoder_float32(checkpoint: Checkpoint) -> Decoder:
+    return Decoder.load(checkpoint, device="cpu", kernel="float32")
+
+
+@pytest.fixture(scope="session")
+def decoder_int4(checkpoint: Checkpoint) -> Decoder:
+    return Decoder.load(checkpoint, device="cpu", kernel="int4")
