@@ -1,0 +1,30 @@
+"""Fixtures every test may ask for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.require import missing
+from tests.services import Services, ServicesMissing, running_services
+
+
+@pytest.fixture(scope="session")
+def services() -> Iterator[Services]:
+    """Redis and PostgreSQL, started when the first test asks for them. Mark such tests with `services`."""
+    try:
+        with running_services() as running:
+            yield running
+    except ServicesMissing as why:
+        missing("services", str(why))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of the system's Chromium. Mark such tests with `browser`."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    missing("browser", "Chromium is not installed")

@@ -1,0 +1,20 @@
+"""What a test needs beside Python: browser and services. Missing ones skip, or fail where they are required."""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+import pytest
+
+
+def required(kind: str) -> bool:
+    """`WEBTRACE_REQUIRE=browser,services` names the kinds whose absence is a failure, not a skip."""
+    return kind in os.environ.get("WEBTRACE_REQUIRE", "").split(",")
+
+
+def missing(kind: str, why: str) -> NoReturn:
+    """Ends the test that needs `kind` ("browser" or "services")."""
+    if required(kind):
+        pytest.fail(f"{kind} required by WEBTRACE_REQUIRE, but {why}")
+    pytest.skip(f"needs {kind}, but {why}")
