@@ -7,6 +7,7 @@ import uuid
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Now
 
 
 class Conversation(models.Model):
@@ -89,7 +90,7 @@ class Response(models.Model):
     error_code = models.CharField(max_length=40, blank=True)
     error_message = models.TextField(blank=True)
     refused_at_stage = models.CharField(max_length=20, blank=True)
-    epoch = models.PositiveIntegerField(default=0)
+    epoch = models.PositiveIntegerField(default=0, help_text="Attempt: only its taker's writes count.")
     text = models.TextField(blank=True, help_text="What safety has released, so far or for good.")
     model = models.CharField(max_length=200, blank=True)
     fingerprint = models.CharField(max_length=200, blank=True)
@@ -101,7 +102,7 @@ class Response(models.Model):
     resources = models.JSONField(default=dict, help_text="Prefill and decode time, blocks, bytes.")
 
     # Times, all by the database's clock, and latencies in milliseconds.
-    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+    created_at = models.DateTimeField(db_default=Now(), db_index=True)
     taken_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     queue_ms = models.FloatField(null=True, blank=True)

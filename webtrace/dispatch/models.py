@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models.functions import Now
 
 from webtrace.conversations.models import Response
 
@@ -34,16 +35,20 @@ class Worker(models.Model):
 
 
 class Job(models.Model):
-    """One response to be computed. Taking, cancelling and losing are changes of this row; channels only ring."""
+    """One response to be computed. Taking, cancelling and losing are changes of this row; channels only ring.
+
+    The row lives as long as its response is active: whoever writes the end deletes it in the same transaction.
+    """
 
     response = models.OneToOneField(Response, on_delete=models.CASCADE, related_name="job", primary_key=True)
     worker = models.ForeignKey(Worker, on_delete=models.SET_NULL, null=True, blank=True, related_name="jobs")
-    epoch = models.PositiveIntegerField(default=0, help_text="Attempt; every write of a worker is fenced by it.")
     cancel_requested = models.CharField(max_length=12, blank=True, help_text="Finish reason asked for.")
-    watched_at = models.DateTimeField(null=True, blank=True, help_text="When somebody was last seen watching.")
-    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+    watched_at = models.DateTimeField(db_default=Now(), help_text="When somebody was last seen watching.")
+    created_at = models.DateTimeField(db_default=Now(), db_index=True)
     taken_at = models.DateTimeField(null=True, blank=True)
-    done_at = models.DateTimeField(null=True, blank=True, db_index=True)
+
+    class Meta:
+        ordering = ("created_at",)
 
     def __str__(self) -> str:
         return str(self.response_id)

@@ -1,0 +1,154 @@
+"""The event log: each response's numbered events, in compressed batches, fenced by the epoch.
+
+The log is what counts. Live messages only make it quick: whatever is lost on the way is read again from here.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Max, Q
+
+from webtrace.conversations.models import EventBatch, Response
+from webtrace.events import LoggedEvent
+
+
+class Place(NamedTuple):
+    """Where a reader stands: the last event it has. Places order as the events do."""
+
+    epoch: int = 0
+    number: int = 0
+
+
+START = Place()
+
+
+class Line(msgspec.Struct, frozen=True, array_like=True):
+    """One event as it is stored, published and sent: its place, its type and its JSON text."""
+
+    epoch: int
+    number: int
+    type: str
+    text: str
+
+    @property
+    def place(self) -> Place:
+        return Place(self.epoch, self.number)
+
+    @classmethod
+    def of(cls, event: LoggedEvent) -> Line:
+        """The line of a numbered event. Non-finite numbers become null."""
+        kind = str(event.__struct_config__.tag)
+        return cls(event.epoch, event.sequence_number, kind, msgspec.json.encode(event).decode())
+
+
+@dataclass(frozen=True)
+class Write:
+    """Consecutive lines of one response's epoch, and the released text so far (null: unchanged)."""
+
+    response_id: UUID
+    epoch: int
+    lines: Sequence[Line]
+    text: str | None = None
+
+
+class _Head(msgspec.Struct):
+    type: str
+
+
+def storable(text: str) -> str:
+    """Text as every database takes it: PostgreSQL refuses the character NUL, so its picture stands for it."""
+    return text.replace("\x00", "\u2400")
+
+
+def append(writes: Iterable[Write]) -> set[UUID]:
+    """Add lines to several logs in one transaction. Returns the responses whose lines were written.
+
+    Nothing is written for a response that has ended or whose epoch is no longer the writer's: somebody else has
+    taken over, and the writer must stop.
+    """
+    asked = {write.response_id: write for write in writes}
+    with transaction.atomic():
+        epochs = dict(
+            Response.objects.select_for_update()
+            .filter(pk__in=asked, status__in=Response.ACTIVE)
+            .order_by("pk")
+            .values_list("pk", "epoch")
+        )
+        good = [write for write in asked.values() if epochs.get(write.response_id) == write.epoch]
+        EventBatch.objects.bulk_create(_batch(write) for write in good if write.lines)
+        for write in good:
+            if write.text is not None:
+                Response.objects.filter(pk=write.response_id).update(text=storable(write.text))
+    return {write.response_id for write in good}
+
+
+def read(response_id: UUID, after: Place = START, *, max_bytes: int = settings.MAX_MESSAGE_BYTES) -> list[Line]:
+    """The lines after a place, in order, up to about `max_bytes` of text (at least one line, if there is any)."""
+    later = Q(epoch__gt=after.epoch) | Q(epoch=after.epoch, last__gt=after.number)
+    lines: list[Line] = []
+    num_bytes = 0
+    for batch in EventBatch.objects.filter(later, response=response_id).order_by("epoch", "first").iterator(16):
+        for line in _lines(batch):
+            if line.place <= after:
+                continue
+            num_bytes += len(line.text)
+            if lines and num_bytes > max_bytes:
+                return lines
+            lines.append(line)
+    return lines
+
+
+def last_number(response_id: UUID, epoch: int) -> int:
+    """The number of the last logged event of an epoch; 0 if there is none."""
+    found = EventBatch.objects.filter(response=response_id, epoch=epoch).aggregate(Max("last"))["last__max"]
+    return int(found or 0)
+
+
+def compact(response_id: UUID) -> int:
+    """Join each epoch's batches into one. Returns the bytes stored. Call inside the transaction of the end."""
+    batches: dict[int, list[EventBatch]] = {}
+    for batch in EventBatch.objects.filter(response=response_id).order_by("epoch", "first"):
+        batches.setdefault(batch.epoch, []).append(batch)
+    stored = 0
+    for epoch, parts in batches.items():
+        if len(parts) == 1:
+            stored += len(parts[0].payload)
+            continue
+        lines = [line for part in parts for line in _lines(part)]
+        EventBatch.objects.filter(pk__in=[part.pk for part in parts]).delete()
+        joined = _batch(Write(response_id, epoch, lines))
+        joined.save(force_insert=True)
+        stored += len(joined.payload)
+    return stored
+
+
+def num_bytes(response_id: UUID) -> int:
+    """Bytes the log of a response takes, compressed."""
+    payloads = EventBatch.objects.filter(response=response_id).values_list("payload", flat=True)
+    return sum(map(len, payloads))
+
+
+def _batch(write: Write) -> EventBatch:
+    numbers = [line.number for line in write.lines]
+    if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        raise ValueError(f"The events {numbers} of response {write.response_id} are not consecutive.")
+    payload = zlib.compress("\n".join(line.text for line in write.lines).encode(), 6)
+    return EventBatch(
+        response_id=write.response_id, epoch=write.epoch, first=numbers[0], last=numbers[-1], payload=payload
+    )
+
+
+def _lines(batch: EventBatch) -> list[Line]:
+    texts = zlib.decompress(batch.payload).decode().split("\n")
+    return [
+        Line(batch.epoch, batch.first + index, msgspec.json.decode(text, type=_Head).type, text)
+        for index, text in enumerate(texts)
+    ]

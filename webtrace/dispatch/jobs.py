@@ -1,0 +1,146 @@
+"""Jobs: queued, taken, watched, cancelled, ended. Whoever changes one holds the lock of its response's row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from webtrace.conversations import log, services
+from webtrace.conversations.models import Response
+from webtrace.conversations.services import Ending
+from webtrace.dispatch.models import Job, Worker
+from webtrace.events import FinishReason, ResponseInProgress, Usage
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A response that this process has ended, with the lines that watchers must still get."""
+
+    response_id: UUID
+    lines: Sequence[log.Line]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A job that is now ours to compute. `lines` opens its epoch in the log and must still be published."""
+
+    response: Response
+    epoch: int
+    queue_ms: float
+    lines: Sequence[log.Line]
+
+
+def enqueue(response: Response) -> int:
+    """Put a new response in the queue. Returns how many wait before it. Call in the transaction that made it."""
+    position = Job.objects.filter(worker=None).count()
+    Job.objects.create(response=response)
+    return position
+
+
+@transaction.atomic
+def take(*, response_id: UUID, worker: Worker) -> Taken | None:
+    """Take this job, unless somebody else has or it has ended. The epoch begins, with its first event."""
+    response = Response.objects.select_for_update().filter(pk=response_id).first()
+    job = Job.objects.filter(response=response_id, worker=None).first()
+    if response is None or job is None:
+        return None
+    Job.objects.filter(pk=response_id).update(worker=worker, taken_at=Now())
+    job.refresh_from_db()
+    assert job.taken_at is not None
+    response.epoch += 1
+    response.status = Response.Status.IN_PROGRESS
+    response.worker_id, response.model, response.fingerprint = worker.pk, worker.model, worker.fingerprint
+    response.taken_at = job.taken_at
+    response.queue_ms = max(0.0, (job.taken_at - job.created_at).total_seconds() * 1000)
+    response.save(update_fields=("epoch", "status", "worker_id", "model", "fingerprint", "taken_at", "queue_ms"))
+    first = ResponseInProgress(
+        response_id=str(response_id),
+        epoch=response.epoch,
+        sequence_number=1,
+        worker_id=worker.pk,
+        model=worker.model,
+        fingerprint=worker.fingerprint,
+    )
+    lines = [log.Line.of(first)]
+    log.append([log.Write(response_id, response.epoch, lines)])
+    return Taken(response, response.epoch, response.queue_ms, lines)
+
+
+def waiting(*, limit: int) -> list[UUID]:
+    """The jobs nobody has taken, oldest first."""
+    return list(Job.objects.filter(worker=None).order_by("created_at").values_list("pk", flat=True)[:limit])
+
+
+def watch(*, response_ids: Collection[UUID]) -> None:
+    """Somebody is watching these responses now."""
+    Job.objects.filter(pk__in=response_ids).update(watched_at=Now())
+
+
+@dataclass(frozen=True)
+class CancelResult:
+    """`ended` when it was still queued and ends here; `worker_id` when a worker has to be rung."""
+
+    ended: Ended | None = None
+    worker_id: str | None = None
+
+
+@transaction.atomic
+def cancel(*, response_id: UUID, reason: FinishReason = "cancelled") -> CancelResult:
+    """Ask for the end of a response: at once if it is still queued, else by its worker. Ended ones stay as they are."""
+    response = Response.objects.select_for_update().filter(pk=response_id).first()
+    job = Job.objects.filter(pk=response_id).first()
+    if response is None or job is None:
+        return CancelResult()
+    if job.worker_id is None:
+        return CancelResult(ended=_end(response, response.epoch, Ending(reason, response.text)))
+    if not job.cancel_requested:
+        Job.objects.filter(pk=response_id).update(cancel_requested=reason)
+    return CancelResult(worker_id=job.worker_id)
+
+
+def cancels_of(*, worker_id: str) -> dict[UUID, str]:
+    """The cancels that stand for a worker's jobs, with the finish reason asked for."""
+    asked = Job.objects.filter(worker=worker_id).exclude(cancel_requested="")
+    return dict(asked.values_list("pk", "cancel_requested"))
+
+
+@transaction.atomic
+def interrupt(*, response_id: UUID, worker_id: str) -> Ended | None:
+    """End a response whose worker is gone, in a new epoch, with the text that was logged.
+
+    The event names the last number that counts of the epoch before. Null: it has ended or is another worker's.
+    """
+    response = Response.objects.select_for_update().filter(pk=response_id).first()
+    if response is None or not Job.objects.filter(pk=response_id, worker=worker_id).exists():
+        return None
+    last = log.last_number(response_id, response.epoch)
+    response.epoch += 1
+    response.save(update_fields=("epoch",))
+    return _end(response, response.epoch, Ending("worker_lost", response.text), last=last)
+
+
+@transaction.atomic
+def end(*, response_id: UUID, epoch: int, lines: Sequence[log.Line], ending: Ending) -> bool:
+    """Write a response's last lines and its end, and drop its job. False: the epoch was no longer ours."""
+    if not services.end_response(response_id=response_id, epoch=epoch, lines=lines, ending=ending):
+        return False
+    Job.objects.filter(pk=response_id).delete()
+    return True
+
+
+def _end(response: Response, epoch: int, ending: Ending, *, last: int = 0) -> Ended:
+    """End a response whose row is locked, with one line after what is logged."""
+    ending = Ending(
+        ending.finish_reason,
+        ending.text,
+        Usage(response.num_prompt_tokens, response.num_answer_tokens, response.num_prefix_tokens),
+    )
+    place = log.Place(epoch, log.last_number(response.pk, epoch) + 1)
+    lines = [services.end_line(response_id=response.pk, place=place, ending=ending, last=last)]
+    if not end(response_id=response.pk, epoch=epoch, lines=lines, ending=ending):
+        raise RuntimeError(f"Response {response.pk} ended although its row was locked.")
+    return Ended(response.pk, lines)

@@ -1,0 +1,66 @@
+"""The table of workers: who is alive, what each has, how busy it is."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from inference.messages import Ready
+from webtrace.dispatch.models import Worker
+
+# Rows of workers long gone are deleted: the responses they made keep their names.
+KEPT_FOR = datetime.timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Load:
+    """How busy a worker is: responses running, responses taken and waiting for the engine, free cache blocks."""
+
+    num_running: int = 0
+    num_waiting: int = 0
+    num_free_blocks: int = 0
+
+
+def register(*, worker_id: str, name: str, ready: Ready) -> Worker:
+    """Enter a worker whose engine is ready (again)."""
+    columns: dict[str, Any] = {
+        "name": name,
+        "region": settings.REGION,
+        "model": ready.model["name"],
+        "model_info": ready.model,
+        "fingerprint": ready.fingerprint,
+        "device": ready.device,
+        "kernel": ready.kernel,
+        "num_blocks": ready.num_blocks,
+        "num_free_blocks": ready.num_blocks,
+        "seen_at": Now(),
+        "stopped_at": None,
+    }
+    worker, _ = Worker.objects.update_or_create(pk=worker_id, defaults=columns)
+    Worker.objects.filter(seen_at__lt=Now() - KEPT_FOR, jobs=None).delete()
+    return worker
+
+
+def renew(*, worker_id: str, load: Load) -> None:
+    """Say that the worker is alive."""
+    Worker.objects.filter(pk=worker_id).update(
+        seen_at=Now(),
+        num_running=load.num_running,
+        num_waiting=load.num_waiting,
+        num_free_blocks=load.num_free_blocks,
+    )
+
+
+def stop(*, worker_id: str) -> None:
+    """Leave in good order: nothing more is handed to this worker, and what it held is free to be swept."""
+    Worker.objects.filter(pk=worker_id).update(stopped_at=Now(), num_running=0, num_waiting=0)
+
+
+def alive() -> QuerySet[Worker]:
+    """Workers seen within their lease."""
+    return Worker.objects.filter(stopped_at=None, seen_at__gte=Now() - datetime.timedelta(seconds=settings.LEASE_S))
