@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.require import missing
+from tests.require import missing, required
 from tests.services import Services, ServicesMissing, running_services
 
 
@@ -28,3 +28,15 @@ def chromium() -> str:
         if path := shutil.which(name):
             return path
     missing("browser", "Chromium is not installed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With `no-skips` in WEBTRACE_REQUIRE a skipped test has failed, unless it is marked `gpu`."""
+    report = yield
+    if report.skipped and required("no-skips") and "gpu" not in item.keywords:
+        report.outcome = "failed"
+        report.longrepr = f"skipped where nothing may be skipped: {call.excinfo and call.excinfo.value}"
+    return report
