@@ -5,7 +5,7 @@
  * None rescales values: what a colour scale leaves out is said beside it.
  */
 
-import { onThemeChange, paint, plotlyScale, themed } from "./colours.js";
+import { onThemeChange, painted, plotlyScale, themed } from "./colours.js";
 import { element } from "./dom.js";
 import { number } from "./format.js";
 import { CONFIG, baseLayout, loadPlotly } from "./plotly.js";
@@ -41,7 +41,7 @@ function follow(host, redraw) {
 /** A colour bar with its ends in numbers. `ends` are texts; `note` says what the range leaves out. */
 export function legend(name, ends, note) {
   const canvas = element("canvas", { class: "legend-bar", "aria-hidden": "true" });
-  paint(canvas, 256, 1, name, (column) => column / 255);
+  painted(canvas, 256, 1, name, (column) => column / 255);
   return element("p", { class: "legend" }, ends[0], " ", canvas, " ", ends[1], note && element("span", {}, ` ${note}`));
 }
 
@@ -246,7 +246,7 @@ export function lines(host, first) {
     if (gone || !host.isConnected) return;
     const { series, x, y, selected } = spec;
     const { axis, ...layout } = baseLayout(themed);
-    const colours = [themed("model"), themed("service"), themed("muted")];
+    const colours = [themed("model"), themed("service"), themed("ink-soft")];
     await plotly.react(
       plot,
       series.map(({ name, values, dashed }, index) => ({
@@ -262,7 +262,7 @@ export function lines(host, first) {
         yaxis: { ...axis, title: { text: y.title }, type: y.log ? "log" : "linear" },
         shapes: selected === undefined || selected === null ? [] : [{
           type: "line", x0: selected, x1: selected, y0: 0, y1: 1, yref: "paper",
-          line: { color: themed("muted"), width: 1, dash: "dot" },
+          line: { color: themed("ink-soft"), width: 1, dash: "dot" },
         }],
       },
       CONFIG,
@@ -319,12 +319,10 @@ export function strip(values, { name, perRow = 64 } = {}) {
     at = Math.max(0, Math.min(values.length - 1, index));
     said.textContent = `[${at}] = ${number(values[at])}`;
   }
-  const draw = () =>
-    paint(canvas, columns, rows, "diverging", (column, row) => {
-      const index = row * columns + column;
-      return index < values.length ? 0.5 + values[index] / range / 2 : null;
-    });
-  draw();
+  painted(canvas, columns, rows, "diverging", (column, row) => {
+    const index = row * columns + column;
+    return index < values.length ? 0.5 + values[index] / range / 2 : null;
+  });
   show(0);
   return element(
     "figure", { class: "strip-figure" },
@@ -357,7 +355,7 @@ export function headGrid({ values, layers, heads, range, selected, onPick, name 
     if (layer >= 0 && layer < layers && head >= 0 && head < heads) onPick(layer, head);
   }
   const span = range[1] - range[0] || 1;
-  paint(canvas, layers, heads, "sequential", (layer, head) => (values[layer * heads + head] - range[0]) / span);
+  painted(canvas, layers, heads, "sequential", (layer, head) => (values[layer * heads + head] - range[0]) / span);
   const mark = element("span", {
     class: "head-grid-mark", "aria-hidden": "true",
     vars: { layer: selected.layer, head: selected.head, layers, heads },
@@ -368,6 +366,6 @@ export function headGrid({ values, layers, heads, range, selected, onPick, name 
 /** A small map, `size` × `size` cells, as a picture without axes. */
 export function thumbnail(values, size, top) {
   const canvas = element("canvas", { class: "thumbnail", "aria-hidden": "true" });
-  paint(canvas, size, size, "sequential", (column, row) => values[row * size + column] / (top || 1));
+  painted(canvas, size, size, "sequential", (column, row) => values[row * size + column] / (top || 1));
   return canvas;
 }

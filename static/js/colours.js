@@ -1,10 +1,32 @@
 /** The page's data colours, read from the style sheet, so that light, dark and high contrast have their own. */
 
 const STEPS = 256;
+const STOPS = {
+  sequential: ["data-low", "data-middle", "data-high"],
+  diverging: ["data-negative", "data-zero", "data-positive"],
+};
 
-function parse(colour) {
-  const digits = colour.trim().slice(1);
-  return [0, 2, 4].map((from) => Number.parseInt(digits.slice(from, from + 2), 16));
+const tables = new Map(); // scale name → 256 colours of the present theme
+const listeners = new Set();
+const pictures = new WeakMap(); // canvas → what it was painted with
+
+/** A colour of the theme as the browser resolves it: `rgb(…)`. */
+export function themed(name) {
+  const probe = document.createElement("span");
+  probe.style.setProperty("color", `var(--${name})`);
+  document.body.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
+
+function build(name) {
+  const stops = STOPS[name].map((stop) => themed(stop).match(/\d+/g).slice(0, 3).map(Number));
+  return Array.from({ length: STEPS }, (_, index) => {
+    const at = (index / (STEPS - 1)) * (stops.length - 1);
+    const left = Math.min(stops.length - 2, Math.floor(at));
+    return stops[left].map((part, channel) => Math.round(part + (stops[left + 1][channel] - part) * (at - left)));
+  });
 }
 
 /**
@@ -12,12 +34,8 @@ function parse(colour) {
  * "diverging" (signed values, 0.5 is zero). Values outside are drawn at the ends.
  */
 export function scale(name) {
-  const stops = getComputedStyle(document.documentElement).getPropertyValue(`--scale-${name}`).split(",").map(parse);
-  const table = Array.from({ length: STEPS }, (_, index) => {
-    const at = (index / (STEPS - 1)) * (stops.length - 1);
-    const left = Math.min(stops.length - 2, Math.floor(at));
-    return stops[left].map((part, channel) => Math.round(part + (stops[left + 1][channel] - part) * (at - left)));
-  });
+  if (!tables.has(name)) tables.set(name, build(name));
+  const table = tables.get(name);
   return (share) => table[Math.max(0, Math.min(STEPS - 1, Math.round(share * (STEPS - 1))))];
 }
 
@@ -27,25 +45,33 @@ export function plotlyScale(name) {
   return Array.from({ length: 17 }, (_, index) => [index / 16, `rgb(${colour(index / 16).join(",")})`]);
 }
 
-/** One custom property of the theme, as text. */
-export function themed(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-}
-
 /** Call back when the theme changes, by the system or by the page's switch; returns the way to stop. */
 export function onThemeChange(callback) {
-  const queries = ["(prefers-color-scheme: dark)", "(prefers-contrast: more)"].map((query) => matchMedia(query));
-  queries.forEach((query) => query.addEventListener("change", callback));
-  const observer = new MutationObserver(callback);
-  observer.observe(document.documentElement, { attributeFilter: ["data-theme", "data-contrast"] });
-  return () => {
-    queries.forEach((query) => query.removeEventListener("change", callback));
-    observer.disconnect();
-  };
+  listeners.add(callback);
+  return () => listeners.delete(callback);
 }
 
-/** Paint `share(column, row)` ∈ [0, 1], or null for "no cell", one pixel a cell. */
-export function paint(canvas, columns, rows, name, share) {
+function themeChanged() {
+  tables.clear();
+  for (const canvas of document.querySelectorAll("canvas")) if (pictures.has(canvas)) paint(canvas, ...pictures.get(canvas));
+  listeners.forEach((callback) => callback());
+}
+
+for (const query of ["(prefers-color-scheme: dark)", "(prefers-contrast: more)"]) {
+  matchMedia(query).addEventListener("change", themeChanged);
+}
+new MutationObserver(themeChanged).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+
+/**
+ * Paint `share(column, row)` ∈ [0, 1], or null for "no cell", one pixel a cell, and again when the theme changes.
+ * Arguments after the canvas: columns, rows, name of the scale, share.
+ */
+export function painted(canvas, ...picture) {
+  pictures.set(canvas, picture);
+  paint(canvas, ...picture);
+}
+
+function paint(canvas, columns, rows, name, share) {
   canvas.width = columns;
   canvas.height = rows;
   const colour = scale(name);

@@ -47,7 +47,7 @@ export function table({ name, caption, columns, rows }) {
     return element(
       "tr", { class: attributes.class, "aria-selected": attributes.selected ? "true" : null },
       cells.map((cell, index) =>
-        element(index === 0 ? "th" : "td", { scope: index === 0 ? "row" : null, class: columns[index].numeric ? "numeric" : null }, cell),
+        element(index === 0 ? "th" : "td", { scope: index === 0 ? "row" : null, class: columns[index].numeric ? "number" : null }, cell),
       ),
     );
   });
@@ -57,7 +57,7 @@ export function table({ name, caption, columns, rows }) {
       "table", { "data-table": name },
       element("caption", {}, caption),
       element("thead", {}, element("tr", {}, columns.map(({ title, numeric }) =>
-        element("th", { scope: "col", class: numeric ? "numeric" : null }, title)))),
+        element("th", { scope: "col", class: numeric ? "number" : null }, title)))),
       element("tbody", {}, body),
     ),
   );

@@ -43,7 +43,7 @@ export function baseLayout(themed) {
   };
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false, showlegend: false,
-    font: { family: themed("font-mono") || "monospace", size: 11, color: themed("ink") },
+    font: { family: "ui-monospace, DejaVu Sans Mono, monospace", size: 11, color: themed("ink") },
     axis,
   };
 }
