@@ -17,8 +17,10 @@ from django.utils import timezone
 
 import inference.parameters
 from webtrace.conversations.models import Conversation, Message
+from webtrace.conversations.services import ROOT, inputs
+from webtrace.dispatch import workers
 from webtrace.dispatch.models import Worker
-from webtrace.events import ErrorBody, InputMessage
+from webtrace.events import ErrorBody
 from webtrace.gateway import limits
 from webtrace.gateway.incoming import Incoming
 from webtrace.gateway.principal import Principal
@@ -93,7 +95,7 @@ def run_checks(incoming: Incoming, principal: Principal) -> Verdict:
 def check_structure(verdict: Verdict) -> Finding:
     """Every field has a sensible value. (Types were checked when the frame was read.)"""
     message = verdict.incoming.message
-    turns = _turns(message.input)
+    turns = inputs(message)
     if not turns:
         raise Refusal("invalid_value", "input must hold at least one message.", field="input")
     if not turns[-1].content.strip():
@@ -105,7 +107,7 @@ def check_structure(verdict: Verdict) -> Finding:
             "The last message of input must not be the assistant's.",
             field=f"input[{len(turns) - 1}].role",
         )
-    verdict.workers = _alive()
+    verdict.workers = list(workers.alive())
     _check_sampling(verdict)
     roles = ", ".join(turn.role for turn in turns[:5])
     return Finding(f"{len(turns)} {'message' if len(turns) == 1 else 'messages'} ({roles}), sampling in range")
@@ -114,7 +116,7 @@ def check_structure(verdict: Verdict) -> Finding:
 def check_size(verdict: Verdict) -> Finding:
     """Input and instructions fit, and so does the answer asked for."""
     message, principal = verdict.incoming.message, verdict.principal
-    turns = _turns(message.input)
+    turns = inputs(message)
     if len(turns) > MAX_INPUT_MESSAGES:
         raise Refusal(
             "too_large", f"input has {len(turns)} messages; at most {MAX_INPUT_MESSAGES} are allowed.", field="input"
@@ -208,6 +210,8 @@ def check_conversation_data(verdict: Verdict) -> Finding:
         if conversation is None:
             return Finding("nothing to load")
         return Finding(f"{conversation.messages.count()} earlier messages")
+    if name == ROOT:
+        return Finding("a new first turn")
     parent = None
     if conversation is not None and (identifier := _uuid(name)) is not None:
         parent = conversation.messages.filter(id=identifier).first()
@@ -229,10 +233,6 @@ CHECKS: dict[CheckName, Callable[[Verdict], Finding]] = {
 }
 
 
-def _turns(given: str | list[InputMessage]) -> list[InputMessage]:
-    return [InputMessage("user", given)] if isinstance(given, str) else given
-
-
 def _check_sampling(verdict: Verdict) -> None:
     sampling = verdict.incoming.message.sampling
     vocabularies = [size for worker in verdict.workers if (size := worker.model_info.get("vocabulary"))]
@@ -242,11 +242,6 @@ def _check_sampling(verdict: Verdict) -> None:
     if problems:
         name = f"sampling.{problems[0].field}"
         raise Refusal("invalid_value", f"{name} {problems[0].message}.", field=name)
-
-
-def _alive() -> list[Worker]:
-    since = timezone.now() - timedelta(seconds=settings.LEASE_S)
-    return list(Worker.objects.filter(stopped_at=None, seen_at__gte=since))
 
 
 def _worker_expected() -> bool:

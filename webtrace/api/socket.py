@@ -1,0 +1,288 @@
+"""The WebSocket at /ws/v1/: creates, cancels and watches responses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Coroutine
+from http.cookies import SimpleCookie
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+
+from webtrace import events, journey
+from webtrace.api.database import in_database
+from webtrace.api.frames import UnreadableFrame, read_frame
+from webtrace.api.hub import Hub
+from webtrace.api.outbox import Outbox
+from webtrace.api.transport import WriteGate
+from webtrace.api.watch import Watch
+from webtrace.conversations import selectors
+from webtrace.conversations.log import Line, Place
+from webtrace.conversations.models import Response
+from webtrace.dispatch.cancel import cancel_response
+from webtrace.gateway import identity, rejections
+from webtrace.gateway.address import client_address
+from webtrace.gateway.identity import Unauthenticated
+from webtrace.gateway.incoming import Incoming, shown_headers
+from webtrace.gateway.origin import is_encrypted, origin_allowed
+from webtrace.gateway.principal import Principal
+
+logger = logging.getLogger(__name__)
+
+RECHECK_S = 30.0  # how long a revoked key or an ended session can go unnoticed while nothing is asked
+IDLE_S = 1800.0  # without a frame from the client and nothing watched
+MAX_SOCKETS = 32  # a user, or an address before there is a user
+MAX_WATCHES = 64  # a socket
+MAX_FRAMES = 300  # a minute and socket
+
+
+class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
+    """One connection. Handlers never wait for generation: events come from the hub through the outbox."""
+
+    channel_layer_alias = "none"  # the hub listens for all sockets of the process
+
+    async def connect(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._watches: dict[UUID, Watch] = {}
+        self._recent: deque[float] = deque(maxlen=MAX_FRAMES)
+        self._last_frame = time.monotonic()
+        self._principal: Principal | None = None
+        self._closed = False
+        self._hub = Hub.current()
+        self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.scope["headers"]}
+        self._encrypted = is_encrypted(self._headers, self.scope.get("scheme"))
+        self._address = client_address((self.scope.get("client") or [None])[0], self._headers.get("x-forwarded-for"))
+        await self.accept()
+        gate = WriteGate()
+        gate.watch(self.base_send)
+        self._outbox = Outbox(self._send_text, gate.wait)
+        if self._authorization is None and not origin_allowed(self._headers, encrypted=self._encrypted):
+            await self._end(events.CLOSE_FORBIDDEN, "forbidden_origin", "This Origin may not use a session here.")
+            return
+        if not await self._identify():
+            return
+        if sum(self._shares_place(other) for other in self._hub.listeners) >= MAX_SOCKETS:
+            await self._end(events.CLOSE_TOO_MANY, "too_many_connections", f"At most {MAX_SOCKETS} at a time.")
+            return
+        self._hub.listeners.add(self)
+        self._start(self._outbox.run())
+        self._start(self._keep())
+        self._start(self._close_when_overflowing())
+
+    async def disconnect(self, code: int) -> None:
+        self._closed = True
+        self._hub.listeners.discard(self)
+        for watch in self._watches.values():
+            self._hub.unwatch(watch)
+        for task in self._tasks:
+            task.cancel()
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        if self._closed:
+            return
+        self._last_frame = time.monotonic()
+        if not self._count_frame():
+            await self._end(events.CLOSE_TOO_MANY, "rate_limited", f"At most {MAX_FRAMES} frames a minute.")
+            return
+        try:
+            if text_data is None:
+                raise UnreadableFrame("binary_frame", "Frames must be text that holds JSON.")
+            message = read_frame(text_data)
+            match message:
+                case events.ResponseCreate():
+                    await self._create(message, text_data)
+                case events.ResponseCancel():
+                    response = await self._response(message)
+                    await cancel_response(response.pk)
+                case events.ResponseResume():
+                    response = await self._response(message)
+                    await self._resume(response, message)
+        except UnreadableFrame as unreadable:
+            self._reject(unreadable.error, text_data or bytes_data or "")
+        except Unauthenticated as problem:
+            await self._end(events.CLOSE_UNAUTHENTICATED, "unauthenticated", str(problem))
+        except Exception:
+            logger.exception("A frame could not be handled.")
+            self._tell(events.SocketError("internal_error", "The frame could not be handled; try again."))
+
+    # ------------------------------------------------------------ what the client asks for
+
+    async def _create(self, message: events.ResponseCreate, frame: str) -> None:
+        principal = await self._certain_principal()
+        if len(self._watches) >= MAX_WATCHES:
+            raise UnreadableFrame(
+                "too_many_responses", f"This connection already watches {MAX_WATCHES} responses.", None,
+                message.event_id,
+            )  # fmt: skip
+        incoming = Incoming(
+            message=message,
+            transport="websocket",
+            frame=frame,
+            headers=shown_headers(self.scope["headers"]),
+            encrypted=self._encrypted,
+        )
+        outcome = await journey.admit(incoming, principal)
+        if outcome.response_id is not None:
+            self._watch(outcome.response_id, Place())
+        elif isinstance(outcome, journey.Refused):
+            error = outcome.error
+            self._tell(events.SocketError(error.code, error.message, error.field, message.event_id, error.retry_after))
+
+    async def _response(self, message: events.ResponseCancel | events.ResponseResume) -> Response:
+        """The principal's response this message names."""
+        principal = await self._certain_principal()
+        try:
+            identifier = UUID(message.response_id)
+            return await in_database(selectors.response, owner=principal.user, response_id=identifier)
+        except (ValueError, Response.DoesNotExist):
+            raise UnreadableFrame(
+                "not_found", "There is no such response of yours.", "response_id", message.event_id
+            ) from None
+
+    async def _resume(self, response: Response, message: events.ResponseResume) -> None:
+        for field in ("epoch", "after"):
+            if not 0 <= getattr(message, field) < 2**31:
+                raise UnreadableFrame(
+                    "invalid_value", f"{field} must be from 0 to {2**31 - 1}.", field, message.event_id
+                )
+        self._watch(response.pk, Place(message.epoch, message.after))
+
+    def _watch(self, response_id: UUID, place: Place) -> None:
+        """From now on this socket gets the response's events after `place`."""
+        if (former := self._watches.pop(response_id, None)) is not None:
+            self._hub.unwatch(former)
+        self._watches[response_id] = self._hub.watch(response_id, place, self)
+
+    # ------------------------------------------------------------ a sink of the hub, and a listener
+
+    def put_line(self, response_id: str, line: Line) -> None:
+        self._outbox.put_line(response_id, line)
+        if line.type in events.END_TYPES:
+            self._watches.pop(UUID(response_id), None)
+
+    async def room(self) -> None:
+        await self._outbox.room()
+
+    @property
+    def user_id(self) -> int | None:
+        return self._principal.user.pk if self._principal else None
+
+    def recheck(self) -> None:
+        """Look whether the session or key is still good; close if not."""
+        self._start(self._identify())
+
+    async def go_away(self) -> None:
+        """The process stops."""
+        self._closed = True
+        for text in self._outbox.flush():
+            await self._send_text(text)
+        await self.close(events.CLOSE_GOING_AWAY)
+
+    # ------------------------------------------------------------ who it is
+
+    @property
+    def _authorization(self) -> str | None:
+        return self._headers.get("authorization")
+
+    @property
+    def _session_key(self) -> str | None:
+        cookie = SimpleCookie(self._headers.get("cookie", "")).get(settings.SESSION_COOKIE_NAME)
+        return cookie.value if cookie else None
+
+    async def _identify(self) -> bool:
+        """Check the credential (again). Closes the socket and returns False when it is no longer good."""
+        try:
+            if self._authorization is not None:
+                self._principal = await in_database(identity.by_key, self._authorization, self._address)
+            else:
+                principal = await in_database(identity.by_session, self._session_key, self._address)
+                if principal is None and self._principal is not None:
+                    raise Unauthenticated("This session has ended; sign in again.")
+                self._principal = principal
+        except Unauthenticated as problem:
+            await self._end(events.CLOSE_UNAUTHENTICATED, "unauthenticated", str(problem))
+            return False
+        return True
+
+    async def _certain_principal(self) -> Principal:
+        """Who is asking right now; a visitor becomes a guest. Raises Unauthenticated."""
+        before = self._principal
+        if self._authorization is not None:
+            principal = await in_database(identity.by_key, self._authorization, self._address)
+        else:
+            principal = await in_database(identity.guest, self._session_key, self._address)
+        if before is not None and before.user.pk != principal.user.pk:
+            raise Unauthenticated("This session now belongs to somebody else; connect again.")
+        self._principal = principal
+        return principal
+
+    def _shares_place(self, other: Any) -> bool:
+        if self._principal is not None:
+            return bool(other.user_id == self._principal.user.pk)
+        return other.user_id is None and other._address == self._address
+
+    # ------------------------------------------------------------ sending and ending
+
+    def _tell(self, message: events.SocketError) -> None:
+        self._outbox.put_text(msgspec.json.encode(message).decode())
+
+    def _reject(self, error: events.SocketError, frame: str | bytes) -> None:
+        """Tell the client and leave a row in the gateway's log."""
+        self._tell(error)
+        record = in_database(
+            rejections.record,
+            code=error.code,
+            message=error.message,
+            transport="websocket",
+            field=error.field,
+            owner=self._principal.user if self._principal else None,
+            address=self._address,
+            num_bytes=len(frame.encode()) if isinstance(frame, str) else len(frame),
+        )
+        self._hub.run_on(record)
+
+    async def _end(self, code: int, error_code: str, message: str) -> None:
+        """An `error` event and what else waits, then close."""
+        if self._closed:
+            return
+        self._closed = True
+        self._tell(events.SocketError(error_code, message))
+        for text in self._outbox.flush():
+            await self._send_text(text)
+        await self.close(code)
+
+    async def _send_text(self, text: str) -> None:
+        await self.send(text_data=text)
+
+    async def _keep(self) -> None:
+        """Check the credential now and then, and whether anybody still uses this connection."""
+        while True:
+            await asyncio.sleep(RECHECK_S)
+            if not await self._identify():
+                return
+            if not self._watches and time.monotonic() - self._last_frame > IDLE_S:
+                await self._end(events.CLOSE_IDLE, "idle", "Nothing was asked for a long time; connect again.")
+                return
+
+    async def _close_when_overflowing(self) -> None:
+        await self._outbox.overflowed.wait()
+        self._closed = True
+        await self.close(events.CLOSE_TRY_LATER)
+
+    def _count_frame(self) -> bool:
+        now = time.monotonic()
+        full = len(self._recent) == MAX_FRAMES and now - self._recent[0] < 60
+        self._recent.append(now)
+        return not full
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run beside the receive loop until the socket closes."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

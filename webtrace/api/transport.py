@@ -1,0 +1,43 @@
+"""Whether the connection under a socket takes more, told by the server's own transport."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+
+class WriteGate:
+    """Closed while the transport holds more unsent bytes than it likes (twisted: 64 KiB).
+
+    ASGI has no such signal and daphne's `send` never waits. But it is a `partial` over the connection's protocol,
+    whose transport tells a registered push producer when to pause; this is that producer. Under another server the
+    gate stays open, and that server's `send` has to wait by itself.
+    """
+
+    def __init__(self) -> None:
+        self._open = asyncio.Event()
+        self._open.set()
+
+    def watch(self, send: Callable[[Any], Awaitable[None]]) -> None:
+        """Listen to the transport behind an ASGI `send`, if it is daphne's."""
+        protocol = next(iter(getattr(send, "args", ())), None)
+        transport = getattr(protocol, "transport", None)
+        if transport is None or not hasattr(transport, "registerProducer"):
+            return
+        transport.unregisterProducer()  # the HTTP channel's, which is done since the upgrade
+        transport.registerProducer(self, True)
+
+    async def wait(self) -> None:
+        await self._open.wait()
+
+    # twisted.internet.interfaces.IPushProducer
+
+    def pauseProducing(self) -> None:
+        self._open.clear()
+
+    def resumeProducing(self) -> None:
+        self._open.set()
+
+    def stopProducing(self) -> None:
+        self._open.set()

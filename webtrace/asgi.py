@@ -1,0 +1,23 @@
+"""The ASGI application: HTTP through Django, the WebSocket through Channels."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webtrace.settings")
+
+from django.core.asgi import get_asgi_application
+
+django_application = get_asgi_application()  # loads the applications, which the imports below need
+
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from django.urls import path  # noqa: E402
+
+from webtrace.api.socket import ClientSocket  # noqa: E402
+
+application = ProtocolTypeRouter(
+    {
+        "http": django_application,
+        "websocket": URLRouter([path("ws/v1/", ClientSocket.as_asgi())]),
+    }
+)
