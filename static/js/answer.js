@@ -1,0 +1,125 @@
+/** One answer: its honest state, the growing text, the finished form, the tokens beneath, and what to do with it. */
+
+import { look } from "./conversation.js";
+import { element, setServerHtml, setText } from "./dom.js";
+import { createChips } from "./chips.js";
+import { createFeedback } from "./feedback.js";
+import { count, duration, plural, wait } from "./format.js";
+import { iconButton } from "./icons.js";
+import { isActive } from "./record.js";
+import { get } from "./store.js";
+
+/** `again()` asks for another version; `versions` is the switch between those there are. */
+export function createAnswer({ record, versions, again }) {
+  const growing = document.createTextNode("");
+  const text = element("div", { class: "answer-text growing", dir: "auto" }, growing);
+  const finished = element("div", { class: "answer-text prose", hidden: true });
+  const state = element("p", { class: "answer-state" });
+  const chips = createChips(record);
+  const feedback = createFeedback(record);
+  const copy = iconButton("copy", "Copy the answer", { onclick: () => copyAnswer(record, copy) });
+  const inside = element("button", { type: "button", class: "quiet", onclick: () => look(record) }, "Look inside");
+  const tools = element(
+    "div",
+    { class: "turn-tools" },
+    copy, iconButton("again", "Answer again", { onclick: again }), feedback.buttons, versions, inside,
+  );
+  const node = element("div", { class: "turn-body" }, text, finished, state, chips.node, tools, feedback.node);
+  let seen = -1;
+  let shownHtml = null;
+
+  function refresh() {
+    const inView = get().response === record;
+    inside.hidden = inView || record.id === null;
+    chips.refresh(inView);
+    if (seen === record.version) return;
+    seen = record.version;
+    const active = isActive(record);
+    node.dataset.state = record.status;
+    node.setAttribute("aria-busy", String(active));
+    showText(growing, record.text);
+    if (!active && record.html !== null && record.html !== shownHtml) {
+      shownHtml = record.html;
+      setServerHtml(finished, record.html);
+      for (const block of finished.children) block.dir = "auto";
+    }
+    finished.hidden = active || record.html === null;
+    text.hidden = !finished.hidden || record.text === "";
+    const { words, alarm } = describeState(record);
+    state.classList.toggle("alarm", alarm);
+    if (!state.textContent.startsWith(words) || !active) state.replaceChildren(words, ...remedies(record));
+    tools.hidden = active;
+    feedback.refresh();
+  }
+  refresh();
+  return { node, refresh };
+}
+
+/** Bring the text node up to date with one write: append where the text grew, cut where some was taken back. */
+function showText(node, text) {
+  const shown = node.data;
+  if (shown === text) return;
+  if (text.startsWith(shown)) node.appendData(text.slice(shown.length));
+  else if (shown.startsWith(text)) node.deleteData(text.length, shown.length - text.length);
+  else node.data = text;
+}
+
+/** The state in words, for every state there is. */
+export function describeState(record) {
+  const say = (words, alarm = false) => ({ words, alarm });
+  const numTokens = record.usage?.output_tokens ?? record.steps.length;
+  if (record.cancelling && isActive(record)) return say("Stopping");
+  switch (record.status) {
+    case "sending":
+      return say(get().connection === "open" ? "Sending" : "Connecting: it will be sent as soon as the service answers");
+    case "queued":
+      if (record.queuePosition === null) return say("Checking the request");
+      return say(record.queuePosition === 0 ? "Queued: next in line" : `Queued behind ${plural(record.queuePosition, "request")}`);
+    case "in_progress": {
+      if (get().connection !== "open") return say("Connection lost: the answer goes on, and will be shown when it is back");
+      if (numTokens > 0) return say(`Streaming: ${plural(numTokens, "token")}`);
+      return say(record.numPromptTokens > 0 ? `Thinking: reading ${plural(record.numPromptTokens, "token")}` : "Thinking");
+    }
+    case "completed":
+      if (record.finishReason === "refusal") return say("Declined by input safety: the model was not asked", true);
+      return say(`Complete${ofTokens(record, numTokens)}`);
+    case "incomplete":
+      if (record.finishReason === "content_filter") return say("Cut short: output safety held the rest back", true);
+      return say(`Cut at the limit of ${count(record.sampling?.max_tokens ?? numTokens)} tokens`);
+    case "cancelled":
+      return say(record.finishReason === "disconnected" ? "Stopped: nobody was watching any more" : `Stopped${ofTokens(record, numTokens)}`);
+    case "interrupted":
+      return say("Interrupted: the worker was lost. What stands here is what it had finished.", true);
+    default:
+      return say(failureWords(record), true);
+  }
+}
+
+function ofTokens(record, numTokens) {
+  const took = record.endedAt !== null && record.sentAt !== null ? ` in ${duration(record.endedAt - record.sentAt)}` : "";
+  return numTokens > 0 ? `: ${plural(numTokens, "token")}${took}` : took;
+}
+
+function failureWords({ error, finishReason }) {
+  const start = finishReason === "refused" ? "Refused by the gateway" : "Failed";
+  if (error === null) return start;
+  const field = error.field ? ` (${error.field})` : "";
+  const later = error.retry_after ? ` Try again in ${wait(error.retry_after)}.` : "";
+  return `${start}${field}: ${error.message}${later}`;
+}
+
+/** What a reader can do about it: a guest who has reached the limit may sign up for a wider one. */
+function remedies({ error }) {
+  if (error === null || !get().me?.guest || !error.retry_after) return [];
+  return [" ", element("a", { href: "/accounts/signup/" }, "Sign up for a wider limit"), " and keep this conversation."];
+}
+
+async function copyAnswer(record, button) {
+  try {
+    await navigator.clipboard.writeText(record.text);
+    button.dataset.done = "copied";
+  } catch {
+    button.dataset.done = "not allowed by the browser";
+  }
+  button.addEventListener("blur", () => delete button.dataset.done, { once: true });
+}

@@ -1,0 +1,82 @@
+/** Starts the page: reads what the service put into it, connects, and mounts the parts. */
+
+import { mountAnnouncer } from "./announcer.js";
+import * as api from "./api.js";
+import { mountChat } from "./chat.js";
+import { mountComposer } from "./composer.js";
+import { mountConversationList } from "./conversation-list.js";
+import * as conversation from "./conversation.js";
+import { mountJourneyMap } from "./journey-map.js";
+import * as responses from "./responses.js";
+import { mountScrubber } from "./scrubber.js";
+import { fromHash } from "./selection.js";
+import { Socket } from "./socket.js";
+import { mountStagePanel } from "./stage-panel.js";
+import { get, set } from "./store.js";
+import { mountPaneTabs, mountTopbar } from "./topbar.js";
+
+const page = JSON.parse(document.getElementById("page-data").textContent);
+const at = (id) => document.getElementById(id);
+const slugs = new Set(page.stages.map(({ slug }) => slug));
+
+set({
+  me: page.me,
+  model: page.model,
+  conversation: conversation.fresh({ id: page.conversation_id, state: page.conversation_id === null ? "ready" : "loading" }),
+  selection: fromHash(location.hash, slugs),
+});
+
+const panes = mountPaneTabs(at("pane-tabs"), at("app"));
+const topbar = mountTopbar(at("topbar"), at("app"));
+const list = mountConversationList(at("rail"), {
+  onOpen() {
+    topbar.closeRail();
+    panes.show("answer");
+  },
+});
+const composer = mountComposer(at("chat"), { samplingDefaults: page.sampling_defaults, maxTokens: page.me.max_tokens });
+mountChat(at("chat"), { options: composer.options, onSend: composer.send });
+mountJourneyMap(at("journey"), page.stages, { onSelect: () => panes.show("inside") });
+mountScrubber(at("trace"));
+mountStagePanel(at("trace").appendChild(document.createElement("div")), page.stages);
+mountAnnouncer(at("announcer"));
+
+const socket = new Socket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/v1/`, {
+  message(event) {
+    if (event.type !== "error") responses.receive(event);
+    else if (!responses.reject(event)) set({ socketError: event });
+  },
+  state: (connection, reason) => set({ connection, connectionReason: reason }),
+  open: responses.resumeAll,
+});
+
+async function refreshMe() {
+  try {
+    const me = await api.getMe();
+    set({ me });
+  } catch {
+    // the number of answers left is not known just now
+  }
+}
+
+responses.start(socket, {
+  created(record, event) {
+    conversation.created(record, event);
+    list.reload();
+  },
+  ended(record) {
+    conversation.ended(record);
+    refreshMe();
+  },
+});
+conversation.start();
+socket.connect();
+if (page.conversation_id !== null) conversation.open(page.conversation_id, { keepAddress: true });
+
+addEventListener("popstate", () => {
+  const id = /^\/c\/([\w-]+)/.exec(location.pathname)?.[1] ?? null;
+  set({ selection: fromHash(location.hash, slugs) });
+  if (id === get().conversation.id) conversation.follow();
+  else if (id === null) conversation.startNew();
+  else conversation.open(id, { keepAddress: true });
+});

@@ -1,0 +1,180 @@
+/** The rail: conversations by day, search, rename, delete, export. */
+
+import * as api from "./api.js";
+import * as conversation from "./conversation.js";
+import { element, setText } from "./dom.js";
+import { icon } from "./icons.js";
+import { get, set, subscribe } from "./store.js";
+
+const SEARCH_WAIT_MS = 250;
+const DAY_MS = 86_400_000;
+
+export function mountConversationList(host, { onOpen }) {
+  const search = element("input", { type: "search", placeholder: "Search", "aria-label": "Search conversations" });
+  const state = element("p", { class: "soft rail-state", role: "status" });
+  const groups = element("div", { class: "rail-groups" });
+  const more = element("button", { type: "button", class: "quiet", hidden: true, onclick: () => load({ append: true }) }, "Show more");
+  host.append(
+    element(
+      "a",
+      { class: "button new-chat", href: "/", onclick: (event) => { event.preventDefault(); conversation.startNew(); onOpen(); } },
+      icon("plus"), "New conversation",
+    ),
+    search, state, groups, more,
+  );
+  const dialogs = createDialogs(host);
+  let timer = null;
+  search.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => load(), SEARCH_WAIT_MS);
+  });
+
+  async function load({ append = false } = {}) {
+    const query = search.value.trim();
+    const before = append ? get().conversations.next : null;
+    try {
+      const found = await api.listConversations({ search: query, before, limit: 40 });
+      if (query !== search.value.trim()) return; // an answer to an older question
+      const items = append ? [...get().conversations.items, ...found.conversations] : found.conversations;
+      set({ conversations: { items, next: found.next, search: query, state: "ready" } });
+    } catch (error) {
+      set({ conversations: { ...get().conversations, state: "error", error } });
+    }
+  }
+
+  subscribe(["conversations", "conversation"], ({ conversations, conversation: current }) => {
+    setText(state, stateWords(conversations));
+    more.hidden = conversations.next === null;
+    groups.replaceChildren(
+      ...byDay(conversations.items).map(([day, items]) =>
+        element(
+          "section",
+          { class: "rail-group" },
+          element("h2", {}, day),
+          element("ul", { class: "rail-list" }, items.map((item) => row(item, item.id === current.id, { dialogs, onOpen, load }))),
+        ),
+      ),
+    );
+  });
+  load();
+  return { reload: () => load() };
+}
+
+function stateWords({ state, items, search, error }) {
+  if (state === "loading") return "Loading";
+  if (state === "error") return error.message;
+  if (items.length > 0) return "";
+  return search ? `No conversation has “${search}” in its title or messages.` : "Nothing yet. Your conversations appear here.";
+}
+
+/** [[day in words, conversations]], newest first, as the service sorts them. */
+function byDay(items) {
+  const midnight = new Date().setHours(0, 0, 0, 0);
+  const dayOf = (iso) => {
+    const days = Math.ceil((midnight - new Date(iso).getTime()) / DAY_MS);
+    if (days <= 0) return "Today";
+    if (days === 1) return "Yesterday";
+    if (days <= 7) return "In the last week";
+    return new Date(iso).toLocaleDateString(undefined, { month: "long", year: "numeric" });
+  };
+  return [...Map.groupBy(items, ({ updated_at: updated }) => dayOf(updated))];
+}
+
+function row(item, isCurrent, { dialogs, onOpen, load }) {
+  const title = item.title || "Untitled";
+  const menu = element(
+    "details",
+    { class: "row-menu" },
+    element("summary", { "aria-label": `More for ${title}`, title: "More" }, icon("more")),
+    element(
+      "div",
+      { class: "menu" },
+      element("button", { type: "button", class: "quiet", onclick: () => dialogs.rename(item, load) }, "Rename"),
+      element("a", { class: "button quiet", href: api.exportAddress(item.id), download: "" }, "Export"),
+      element("button", { type: "button", class: "quiet", onclick: () => dialogs.remove(item, load) }, "Delete"),
+    ),
+  );
+  menu.addEventListener("focusout", ({ relatedTarget }) => {
+    if (!menu.contains(relatedTarget)) menu.open = false;
+  });
+  return element(
+    "li",
+    { class: "rail-row" },
+    element(
+      "a",
+      {
+        href: `/c/${item.id}`, dir: "auto", title, "aria-current": isCurrent && "page",
+        onclick: (event) => {
+          if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+          event.preventDefault();
+          conversation.open(item.id);
+          onOpen();
+        },
+      },
+      title,
+    ),
+    menu,
+  );
+}
+
+/** One dialog for renaming and one for deleting, made when first needed. */
+function createDialogs(host) {
+  function ask({ heading, body, action, danger, run }) {
+    const problem = element("p", { class: "field-error", role: "alert" });
+    const dialog = element(
+      "dialog",
+      { "aria-label": heading, onclose: () => dialog.remove() },
+      element(
+        "form",
+        {
+          method: "dialog",
+          onsubmit: async (event) => {
+            event.preventDefault();
+            try {
+              await run();
+              dialog.close();
+            } catch (error) {
+              setText(problem, error.message);
+            }
+          },
+        },
+        element("h2", {}, heading), body, problem,
+        element(
+          "div",
+          { class: "dialog-actions" },
+          element("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
+          element("button", { type: "submit", class: danger ? "danger" : "primary" }, action),
+        ),
+      ),
+    );
+    host.append(dialog);
+    dialog.showModal();
+  }
+
+  return {
+    rename(item, reload) {
+      const title = element("input", { type: "text", maxlength: 200, required: true, dir: "auto", "aria-label": "Title" });
+      title.value = item.title;
+      ask({
+        heading: "Rename the conversation", body: title, action: "Rename", danger: false,
+        async run() {
+          await api.renameConversation(item.id, title.value);
+          await Promise.all([reload(), conversation.refresh()]);
+        },
+      });
+      title.select();
+    },
+    remove(item, reload) {
+      ask({
+        heading: "Delete the conversation?",
+        body: element("p", {}, "“", element("bdi", {}, item.title || "Untitled"), "” and its traces will be gone for good."),
+        action: "Delete", danger: true,
+        async run() {
+          await api.deleteConversation(item.id);
+          if (get().conversation.id === item.id) conversation.startNew();
+          await reload();
+        },
+      });
+    },
+  };
+}

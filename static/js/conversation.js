@@ -1,0 +1,199 @@
+/** What a person can do with a conversation: open, send, stop, edit, answer again. No DOM. */
+
+import * as api from "./api.js";
+import { freshId } from "./ids.js";
+import { isActive } from "./record.js";
+import * as responses from "./responses.js";
+import { toHash } from "./selection.js";
+import { get, set } from "./store.js";
+import { choiceKey, visiblePath } from "./thread.js";
+
+/** Tells the other tabs of this browser that a conversation (or the list) has changed. */
+const otherTabs = "BroadcastChannel" in window ? new BroadcastChannel("webtrace") : null;
+const FIRST_TURN = "root"; // as parent_id: beside the first turn; null would mean under the newest
+const choices = new Map(); // parent message -> version chosen under it
+
+export function start() {
+  otherTabs?.addEventListener("message", ({ data }) => {
+    if (data.conversation === get().conversation.id) refresh();
+  });
+  addEventListener("focus", refresh);
+}
+
+/** Show an empty conversation; it exists once something is sent. */
+export function startNew() {
+  set({ conversation: fresh({ state: "ready" }), messages: [] });
+  responses.show(null);
+  goTo("/");
+}
+
+export function fresh(fields) {
+  return { key: freshId(), id: null, title: "", instructions: "", state: "loading", error: null, ...fields };
+}
+
+export async function open(id, { keepAddress = false } = {}) {
+  const conversation = fresh({ id });
+  set({ conversation, messages: [] });
+  responses.show(null);
+  if (!keepAddress) goTo(`/c/${id}`);
+  await load(conversation);
+}
+
+/** Read the conversation again: another tab may have written to it. */
+export async function refresh() {
+  const { conversation } = get();
+  if (conversation.id !== null && conversation.state === "ready") await load(conversation);
+}
+
+async function load(conversation) {
+  try {
+    const found = await api.getConversation(conversation.id);
+    if (get().conversation.key !== conversation.key) return; // the reader has moved on
+    const unsent = get().messages.filter(({ local }) => local);
+    const messages = [...found.messages.map(withRecord), ...unsent.filter(({ id }) => !found.messages.some((message) => message.id === id))];
+    set({
+      conversation: { ...get().conversation, title: found.title, instructions: found.instructions, state: "ready", error: null },
+      messages,
+    });
+    follow();
+  } catch (error) {
+    if (get().conversation.key !== conversation.key) return;
+    if (conversation.state === "ready" && error.status !== 404) return; // keep what is there
+    set({ conversation: { ...conversation, state: error.status === 404 ? "missing" : "error", error } });
+  }
+}
+
+function withRecord(message) {
+  if (message.response === null) return message;
+  const { id, status, finish_reason: finishReason, feedback } = message.response;
+  const record = responses.adopt({
+    id, status, finishReason, feedback, answerId: message.id, text: isActive({ status }) ? "" : message.content,
+    html: message.html,
+  });
+  return { ...message, record };
+}
+
+/** The path the reader sees: [{message, versions}]. */
+export function path() {
+  return visiblePath(get().messages, choices);
+}
+
+/** Choose another version of a turn. */
+export function chooseVersion(message, id) {
+  choices.set(choiceKey(get().messages, message), id);
+  set({ messages: get().messages });
+  follow();
+}
+
+/** Let the trace show the answer named in the address, else the newest one on the path. */
+export function follow() {
+  const answers = path().map(({ message }) => message.record).filter(Boolean);
+  const wanted = get().selection.response;
+  const record = answers.find(({ id }) => id !== null && id === wanted) ?? answers.at(-1) ?? null;
+  if (record !== get().response) responses.show(record);
+  if (record !== null) responses.loadJourney(record);
+}
+
+/** Let the trace show this answer. */
+export function look(record) {
+  const answers = path().map(({ message }) => message.record).filter(Boolean);
+  const selection = { ...get().selection, step: null, position: null, response: record === answers.at(-1) ? null : record.id };
+  set({ selection });
+  history.replaceState(null, "", location.pathname + toHash(selection));
+  follow();
+}
+
+/** The answer that is being made at the end of the path, if any. */
+export function active() {
+  const record = path().at(-1)?.message.record;
+  return record && isActive(record) && !record.cancelling ? record : null;
+}
+
+/** Whether the newest request still waits for its name; until then nothing can be sent under it. */
+export function isUnconfirmed() {
+  const last = path().at(-1)?.message;
+  return Boolean(last?.record && last.record.status === "sending");
+}
+
+/** The newest message on the path that the service has stored; a refused request leaves none. */
+function storedEnd() {
+  return path().findLast(({ message }) => !message.local)?.message.id ?? null;
+}
+
+/** Send a prompt under `parentId` (default: the end of the path). */
+export function send(input, { sampling, instructions, parentId = storedEnd() }) {
+  const { conversation } = get();
+  const frame = {
+    type: "response.create",
+    event_id: freshId(),
+    conversation_id: conversation.id,
+    input,
+    instructions: instructions || null,
+    sampling,
+    parent_id: parentId,
+  };
+  const record = responses.request(frame, { conversationKey: conversation.key, parentId });
+  const user = { id: `user ${frame.event_id}`, parent_id: parentId === FIRST_TURN ? null : parentId, role: "user", content: input, response: null, local: true, record: null };
+  const answer = { id: `answer ${frame.event_id}`, parent_id: user.id, role: "assistant", content: "", response: null, local: true, record };
+  const messages = [...get().messages, user, answer];
+  choices.set(choiceKey(messages, user), user.id);
+  set({ messages, conversation: { ...conversation, instructions: instructions ?? "" }, selection: { ...get().selection, step: null, position: null, response: null } });
+  responses.show(record);
+  return record;
+}
+
+/** Ask again for the answer to the same words, or to others: a new version beside the old one. */
+export function resend(message, input, options) {
+  const parentId = message.parent_id ?? (get().conversation.id === null ? null : FIRST_TURN);
+  return send(input, { ...options, parentId });
+}
+
+export function stop() {
+  const record = active();
+  if (record !== null) responses.cancel(record);
+  return record;
+}
+
+/** The service has named a response: its messages and perhaps its conversation get their ids. */
+export function created(record, event) {
+  const { conversation } = get();
+  if (record.conversationKey !== conversation.key) return; // the reader is elsewhere; reopening reads it all
+  if (event.message_id !== null) {
+    const names = new Map([
+      [`user ${event.event_id}`, event.message_id],
+      [`answer ${event.event_id}`, event.answer_id],
+    ]);
+    for (const [parent, choice] of choices) if (names.has(choice)) choices.set(parent, names.get(choice));
+    set({
+      messages: get().messages.map((message) => ({
+        ...message,
+        id: names.get(message.id) ?? message.id,
+        parent_id: names.get(message.parent_id) ?? message.parent_id,
+        local: message.local && !names.has(message.id),
+      })),
+    });
+  }
+  if (event.conversation_id !== null && conversation.id !== event.conversation_id) {
+    set({ conversation: { ...conversation, id: event.conversation_id, title: event.title ?? "", state: "ready" } });
+    history.replaceState(null, "", `/c/${event.conversation_id}${location.hash}`);
+  }
+  otherTabs?.postMessage({ conversation: event.conversation_id });
+}
+
+/** An answer has ended: fetch its finished form. */
+export async function ended(record) {
+  otherTabs?.postMessage({ conversation: get().conversation.id });
+  if (record.id === null) return;
+  try {
+    const found = await api.getResponse(record.id);
+    record.html = found.html;
+    record.feedback = found.feedback;
+    responses.touch(record);
+  } catch {
+    // The plain text stays; the next visit shows the finished form.
+  }
+}
+
+function goTo(address) {
+  if (location.pathname !== address) history.pushState(null, "", address);
+}

@@ -1,0 +1,114 @@
+/**
+ * The journey of the request: every stage as a station on one line, in five stretches. Service stations are square,
+ * model stations round; a station fills when its stage has run. Arrow keys walk the line.
+ */
+
+import { element, setText } from "./dom.js";
+import { count, duration } from "./format.js";
+import { isActive } from "./record.js";
+import { select } from "./selection.js";
+import { subscribe } from "./store.js";
+
+const STATES = { waiting: "not reached yet", running: "running", done: "done", skipped: "skipped", ended: "ended here" };
+
+export function mountJourneyMap(host, catalogue, { onSelect }) {
+  const stations = new Map();
+  const notes = new Map(); // stretch -> what stands beside its name
+  const stretches = [...Map.groupBy(catalogue, ({ stretch }) => stretch)].map(([stretch, stages]) => {
+    const note = element("span", { class: "stretch-note" });
+    notes.set(stretch, note);
+    return element(
+      "li",
+      { class: "stretch", "data-stretch": stretch.replaceAll(" ", "-"), vars: { stations: stages.length } },
+      element("span", { class: "stretch-name" }, stretch, " ", note),
+      element("ol", { class: "stations" }, stages.map((stage) => element("li", {}, station(stage)))),
+    );
+  });
+  const line = element("ol", { class: "stretches" }, stretches);
+  host.append(line);
+
+  function station(stage) {
+    const time = element("span", { class: "station-time" });
+    const link = element(
+      "a",
+      {
+        class: "station", href: `#stage=${stage.slug}`, title: stage.title, tabindex: -1,
+        "data-slug": stage.slug, "data-world": stage.world, "data-state": "waiting",
+        onclick: (event) => {
+          if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+          event.preventDefault();
+          select({ stage: stage.slug });
+          onSelect();
+        },
+      },
+      element("span", { class: "station-mark", "data-world": stage.world }, stage.number ?? "R"),
+      time,
+    );
+    stations.set(stage.slug, { link, time, stage });
+    return link;
+  }
+
+  host.addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const slug = event.target.dataset?.slug;
+    if (by === undefined || slug === undefined) return;
+    event.preventDefault();
+    const next = catalogue[catalogue.findIndex((stage) => stage.slug === slug) + by];
+    if (next === undefined) return;
+    select({ stage: next.slug });
+    stations.get(next.slug).link.focus();
+  });
+
+  let selected = null;
+  subscribe(["selection"], ({ selection }) => {
+    if (selection.stage === selected) return;
+    if (selected !== null) mark(stations.get(selected).link, false);
+    selected = selection.stage;
+    const { link } = stations.get(selected);
+    mark(link, true);
+    scrollIntoLine(line, link);
+  });
+
+  subscribe(["stages", "response"], ({ stages, response }) => {
+    const running = runningStage(catalogue, stages, response);
+    for (const { link, time, stage } of stations.values()) {
+      const report = stages.get(stage.slug);
+      const state = stateOf(report, stage === running, response);
+      if (link.dataset.state !== state) {
+        link.dataset.state = state;
+        link.setAttribute("aria-label", `${stage.number ?? ""} ${stage.title}, ${stage.world}, ${STATES[state]}`.trim());
+      }
+      setText(time, report?.duration_ms ? duration(report.duration_ms) : "");
+    }
+  });
+  subscribe(["model"], ({ model }) => setText(notes.get("inside a layer"), model ? `× ${model.n_layers} layers` : ""));
+  subscribe(["steps"], ({ steps }) => setText(notes.get("next word"), steps.length > 0 ? `↻ ${count(steps.length)}` : ""));
+}
+
+/** The stage a request is in: the first that has not reported while the response is not finished. */
+function runningStage(catalogue, stages, response) {
+  if (response === null || !isActive(response)) return null;
+  return catalogue.find(({ slug }) => !stages.has(slug)) ?? null;
+}
+
+function stateOf(report, isRunning, response) {
+  if (report?.outcome === "ended_here") return "ended";
+  if (report?.outcome === "skipped") return "skipped";
+  if (report !== undefined) return "done";
+  if (isRunning) return "running";
+  return response !== null && !isActive(response) && response.last > 0 ? "skipped" : "waiting";
+}
+
+function mark(link, isSelected) {
+  if (isSelected) link.setAttribute("aria-current", "true");
+  else link.removeAttribute("aria-current");
+  link.tabIndex = isSelected ? 0 : -1;
+}
+
+/** On a narrow screen the line scrolls sideways: bring the station to its middle without moving the page. */
+function scrollIntoLine(line, link) {
+  if (line.scrollWidth <= line.clientWidth) return;
+  const place = link.getBoundingClientRect();
+  const frame = line.getBoundingClientRect();
+  line.scrollLeft += place.left - frame.left - (frame.width - place.width) / 2;
+}
