@@ -192,7 +192,8 @@ AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = 1  # hour
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_VERBOSE = False
-AXES_IPWARE_PROXY_COUNT = TRUSTED_PROXY_HOPS
+AXES_CLIENT_IP_CALLABLE = "webtrace.gateway.address.of_request"
+AXES_LOCKOUT_CALLABLE = "webtrace.accounts.views.locked_out"
 
 GUESTS = env.flag("WEBTRACE_GUESTS", not REDIS_URL)  # on by default in the embedded mode
 GUEST_ANSWERS_PER_HOUR = env.integer("WEBTRACE_GUEST_ANSWERS_PER_HOUR", 20)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 
 from django.conf import settings
+from django.http import HttpRequest
 
 
 def client_address(peer: str | None, forwarded_for: str | None) -> str | None:
@@ -18,6 +19,10 @@ def client_address(peer: str | None, forwarded_for: str | None) -> str | None:
         if len(entries) >= hops:
             return _valid(entries[-hops])
     return _valid(peer)
+
+
+def of_request(request: HttpRequest) -> str | None:
+    return client_address(request.META.get("REMOTE_ADDR"), request.META.get("HTTP_X_FORWARDED_FOR"))
 
 
 def address_group(address: str | None) -> str:
