@@ -278,10 +278,8 @@ def _sentence_for_pip(stderr: str, source: Source, models: Path) -> str:
     if "No space left on device" in stderr or "Disk quota exceeded" in stderr:
         return _sentence_for(OSError(errno.ENOSPC, "pip"), models)
     if any(sign in stderr for sign in _NO_NETWORK):
-        return (
-            f"The package index could not be reached for {what}: check the network, proxy or PIP_INDEX, and try again."
-        )
+        return f"No package index could be reached for {what}: check network, proxy and PIP_INDEX, then run it again."
     if "No matching distribution" in stderr:
-        return f"The package index in use has no {what}: set PIP_INDEX to one that has it."
+        return f"No package index in use offers {what}: check PIP_INDEX and the network, then run it again."
     errors = [line for line in stderr.splitlines() if line.startswith("ERROR")] or stderr.splitlines() or ["no reason"]
     return f"pip could not download {what} ({errors[-1].removeprefix('ERROR: ')}): mend that and run it again."

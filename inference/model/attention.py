@@ -15,13 +15,13 @@ from inference.cache import KVCache, Slots
 from inference.checkpoint.config import ModelConfig
 from inference.model.clock import StageClock
 from inference.model.linear import Linear
-from inference.model.norm import rms_norm
+from inference.model.norm import RMSNorm
 from inference.model.rope import rotate
 
 
 def dot_products(queries: Tensor, keys: Tensor) -> Tensor:
-    """Every query with every key: [..., queries, d] and [..., keys, d] -> [..., queries, keys]."""
-    return queries @ keys.mT
+    """Every query with every key: [n, queries, d] and [n, keys, d] -> [n, queries, keys]."""
+    return torch.bmm(queries, keys.transpose(1, 2))
 
 
 def scale(scores: Tensor, head_width: int) -> Tensor:
@@ -49,8 +49,8 @@ def softmax(scores: Tensor) -> Tensor:
 
 
 def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
-    """[..., queries, keys] and [..., keys, d] -> [..., queries, d]."""
-    return weights @ values
+    """[n, queries, keys] and [n, keys, d] -> [n, queries, d]."""
+    return torch.bmm(weights, values)
 
 
 class Capture(Protocol):
@@ -94,16 +94,12 @@ def join_heads(heads: Tensor, positions: int) -> Tensor:
 class Attention:
     """The attention block of one layer."""
 
-    def __init__(self, config: ModelConfig, layer: int, *, norm: Tensor, qkv: Linear, output: Linear) -> None:
+    def __init__(self, config: ModelConfig, layer: int, *, norm: RMSNorm, qkv: Linear, output: Linear) -> None:
         self.config = config
         self.layer = layer
         self.norm = norm
         self.qkv = qkv
         self.output = output
-
-    def normed(self, states: Tensor) -> Tensor:
-        """The states as the projections see them, [positions, width]."""
-        return rms_norm(states, self.norm, self.config.rms_epsilon)
 
     def project(self, normed: Tensor) -> Tensor:
         """Queries, keys and values before rotation, float32 [positions, heads + 2 kv heads, head_width]."""
@@ -120,7 +116,7 @@ class Attention:
     ) -> Tensor:
         """What attention adds to the states: [positions, width] -> [positions, width]."""
         config = self.config
-        normed = self.normed(states)
+        normed = self.norm(states)
         clock.mark("residual_norm")
         projected = self.project(normed)
         clock.mark("qkv")

@@ -13,7 +13,7 @@ from inference.model.clock import StageClock
 from inference.model.embedding import embedding_lookup
 from inference.model.feed_forward import FeedForward
 from inference.model.linear import DenseLinear, Linear, make_linear
-from inference.model.norm import rms_norm
+from inference.model.norm import RMSNorm
 from inference.model.plan import KernelPlan, make_plan
 from inference.model.rope import rotary_table
 
@@ -56,7 +56,7 @@ class Decoder:
         *,
         embedding: Tensor,
         layers: Sequence[Layer],
-        final_norm: Tensor,
+        final_norm: RMSNorm,
         head: Linear,
     ) -> None:
         self.config = config
@@ -73,6 +73,7 @@ class Decoder:
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: str = "auto", kernel: str = "auto") -> "Decoder":
         """Reads the weights into the kernels of the plan. Raises ValueError if the plan cannot be had here."""
+        config = checkpoint.config
         plan = make_plan(checkpoint, device, kernel)
         where = torch.device(plan.device)
         if plan.device == "cpu":
@@ -81,23 +82,25 @@ class Decoder:
         def vector(name: str) -> Tensor:
             return torch.from_numpy(checkpoint.tensor(name)).to(where)
 
+        def norm(name: str) -> RMSNorm:
+            return RMSNorm(vector(name), config.rms_epsilon)
+
         def linear(*names: str) -> Linear:
             return make_linear(plan.linear, checkpoint, names, where)
 
-        config = checkpoint.config
         layers = []
         for number in range(config.n_layers):
             at = f"layers.{number}."
             attention = Attention(
                 config,
                 number,
-                norm=vector(at + "attention_norm"),
+                norm=norm(at + "attention_norm"),
                 qkv=linear(at + "q", at + "k", at + "v"),
                 output=linear(at + "output"),
             )
             feed_forward = FeedForward(
                 config,
-                norm=vector(at + "feed_forward_norm"),
+                norm=norm(at + "feed_forward_norm"),
                 gate_up=linear(at + "gate", at + "up"),
                 down=linear(at + "down"),
             )
@@ -114,7 +117,7 @@ class Decoder:
             f"{checkpoint.sha256[:16]}/{plan}/torch-{torch.__version__}",
             embedding=embedding,
             layers=layers,
-            final_norm=vector("final_norm"),
+            final_norm=norm("final_norm"),
             head=head,
         )
 
@@ -154,11 +157,7 @@ class Decoder:
 
     def logits(self, states: Tensor) -> Tensor:
         """The vocabulary's logits of states that left a layer: [n, width] -> float32 [n, vocabulary]."""
-        return self.head(self.normed(states)).float()
-
-    def normed(self, states: Tensor) -> Tensor:
-        """States after the final norm, as the output head sees them. Same shape."""
-        return rms_norm(states, self.final_norm, self.config.rms_epsilon)
+        return self.head(self.final_norm(states)).float()
 
     def _check(self, chunks: Sequence[Chunk]) -> None:
         if not chunks:

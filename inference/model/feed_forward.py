@@ -6,7 +6,7 @@ from torch import Tensor
 from inference.checkpoint.config import ModelConfig
 from inference.model.clock import StageClock
 from inference.model.linear import Linear
-from inference.model.norm import rms_norm
+from inference.model.norm import RMSNorm
 
 
 def gated_activation(gate: Tensor, up: Tensor) -> Tensor:
@@ -17,15 +17,11 @@ def gated_activation(gate: Tensor, up: Tensor) -> Tensor:
 class FeedForward:
     """The feed-forward block of one layer."""
 
-    def __init__(self, config: ModelConfig, *, norm: Tensor, gate_up: Linear, down: Linear) -> None:
+    def __init__(self, config: ModelConfig, *, norm: RMSNorm, gate_up: Linear, down: Linear) -> None:
         self.config = config
         self.norm = norm
         self.gate_up = gate_up
         self.down = down
-
-    def normed(self, states: Tensor) -> Tensor:
-        """The states as the projections see them, [positions, width]."""
-        return rms_norm(states, self.norm, self.config.rms_epsilon)
 
     def project(self, normed: Tensor) -> tuple[Tensor, Tensor]:
         """Gate and up, each [positions, feed_forward_width]."""
@@ -34,7 +30,7 @@ class FeedForward:
 
     def __call__(self, states: Tensor, clock: StageClock) -> Tensor:
         """What the block adds to the states: [positions, width] -> [positions, width]."""
-        normed = self.normed(states)
+        normed = self.norm(states)
         clock.mark("residual_norm")
         update = self.down(gated_activation(*self.project(normed)))
         clock.mark("feed_forward")

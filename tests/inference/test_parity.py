@@ -47,7 +47,7 @@ def test_float32_agrees_with_the_reference(decoder_float32: Decoder, case: dict[
         assert captured.rows[layer][head, -16:].tolist() == pytest.approx(expected, abs=1e-4)
 
     last = sequence.residuals.rows[:, len(case["token_ids"]) - 1]
-    norms = [*last[:-1].norm(dim=-1).tolist(), float(decoder_float32.normed(last[-1]).norm())]
+    norms = [*last[:-1].norm(dim=-1).tolist(), float(decoder_float32.final_norm(last[-1]).norm())]
     assert norms == pytest.approx(case["hidden_state_norms_last_position"], rel=1e-3)
 
     assert sequence.greedy(logits, len(case["greedy_32"]), END) == case["greedy_32"]
@@ -57,12 +57,20 @@ def test_int4_stays_close_to_float32(decoder_float32: Decoder, decoder_int4: Dec
     """Kullback-Leibler divergence: at the end of every prompt, and on average along the reference answers."""
     along_answers: list[float] = []
     for case in CASES:
-        exact, packed = new_sequence(decoder_float32), new_sequence(decoder_int4)
-        at_prompt = divergence(exact.feed(case["token_ids"]), packed.feed(case["token_ids"]))
+        exact, packed = (teacher_forced(decoder, case) for decoder in (decoder_float32, decoder_int4))
+        at_prompt, *after = map(divergence, exact, packed)
         assert at_prompt <= 0.01, case["name"]
-        for token in case["greedy_32"][:-1]:
-            along_answers.append(divergence(exact.feed([token]), packed.feed([token])))
+        along_answers += after
+    assert len(along_answers) == sum(len(case["greedy_32"]) - 1 for case in CASES)
     assert math.fsum(along_answers) / len(along_answers) <= 0.01
+
+
+def teacher_forced(decoder: Decoder, case: dict[str, Any]) -> Tensor:
+    """Logits from the end of the prompt on, given the reference's answer: [answer tokens, vocabulary]."""
+    sequence = new_sequence(decoder)
+    tokens = case["token_ids"] + case["greedy_32"][:-1]
+    sequence.feed(tokens)
+    return decoder.logits(sequence.residuals.rows[-1, len(case["token_ids"]) - 1 : len(tokens)])
 
 
 def divergence(exact: Tensor, other: Tensor) -> float:
