@@ -40,3 +40,15 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"skipped where nothing may be skipped: {call.excinfo and call.excinfo.value}"
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for whole files that skip themselves."""
+    report = yield
+    if report.skipped and required("no-skips"):
+        report.outcome = "failed"
+        report.longrepr = f"{collector.nodeid} skipped itself where nothing may be skipped"
+    return report
