@@ -45,6 +45,7 @@ class Generate(msgspec.Struct, frozen=True, tag="generate"):
     stop_token_ids: list[int]
     owner: str  # prefix reuse is private to it
     record: bool  # keep the residual stream for views
+    num_shared_tokens: int = 0  # leading tokens that are the operator's own, the same for every owner
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
@@ -105,6 +106,8 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
     queue_ms: float
     batch_size: int  # sequences running with it, itself included
     num_prefix_tokens: int  # prompt tokens whose K and V were already there
+    max_tokens: int  # what the answer may really have: less than asked for where the context ends before
+    recorded: bool  # whether the residual stream is kept; if not, views are rebuilt
 
 
 class StageTime(msgspec.Struct, frozen=True):

@@ -37,6 +37,7 @@ class Merge:
 
     left: str
     right: str
+    merged: str
     rank: int
 
 
@@ -71,7 +72,7 @@ class Tokenizer:
         self._tokens = [""] * (1 + max([*ids.values(), *self._control_texts, *self._added_texts]))
         for token, index in ids.items():
             self._tokens[index] = token
-        self._unsayable = {byte for byte, character in enumerate(_BYTE_CHARACTERS) if character not in ids}
+        self._unsayable = {byte for byte, character in enumerate(BYTE_CHARACTERS) if character not in ids}
         self.end_ids = vocabulary.end_ids
         self.start_id = vocabulary.start_id
         self.chat_template = vocabulary.chat_template
@@ -191,7 +192,7 @@ class Tokenizer:
 
     def merges(self, pre_token: str) -> list[Merge]:
         """The merges, in order, that lead from the bytes of one pre-token to its tokens."""
-        symbols = [_BYTE_CHARACTERS[byte] for byte in pre_token.encode()]
+        symbols = [BYTE_CHARACTERS[byte] for byte in pre_token.encode()]
         done: list[Merge] = []
         while True:
             ranked = [(self._ranks[pair], pair) for pair in pairwise(symbols) if pair in self._ranks]
@@ -200,7 +201,7 @@ class Tokenizer:
             rank, (left, right) = min(ranked)
             place = next(i for i, pair in enumerate(pairwise(symbols)) if pair == (left, right))
             symbols[place : place + 2] = [left + right]
-            done.append(Merge(_readable(left), _readable(right), rank))
+            done.append(Merge(_readable(left), _readable(right), _readable(left + right), rank))
 
     @cached_property
     def _ranks(self) -> dict[tuple[str, str], int]:
@@ -213,14 +214,14 @@ class Tokenizer:
 
 
 def _byte_characters() -> Sequence[str]:
-    """Byte-level BPE spells each byte as one printable character: itself, or one from U+0100 on."""
     printable = {*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     substitutes = iter(range(0x100, 0x200))
     return [chr(byte if byte in printable else next(substitutes)) for byte in range(256)]
 
 
-_BYTE_CHARACTERS = _byte_characters()
-_CHARACTER_BYTES = {character: byte for byte, character in enumerate(_BYTE_CHARACTERS)}
+BYTE_CHARACTERS = _byte_characters()
+"""Byte-level BPE spells each byte as one printable character: itself, or one from U+0100 on."""
+_CHARACTER_BYTES = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 
 
 def _readable(symbol: str) -> str:

@@ -1,0 +1,147 @@
+"""Who owns which block of keys and values, and which computed prompts can be used again.
+
+A block is a fixed number of positions. A prompt's beginning is shared in whole cuts (the decoder's fixed prefill
+pieces), so that what is reused has the bits that computing it again would give. A cut is found by the hash of all
+token ids up to its end; it is private to its owner, except where it lies inside the operator's system prompt.
+Blocks that nobody uses keep their cut until they are needed, least recently used first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+Digest = bytes
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A computed piece of a prompt. `traced`: its residual streams were recorded too."""
+
+    digest: Digest
+    blocks: tuple[int, ...]
+    traced: bool
+
+
+class OutOfBlocks(RuntimeError):
+    """Fewer blocks are free than were asked for."""
+
+
+class BlockAllocator:
+    """Hands out block ids 0 to num_blocks - 1; of these, `num_traced` (the lowest) have room for residuals."""
+
+    def __init__(self, num_blocks: int, block_size: int, cut: int, num_traced: int) -> None:
+        if cut % block_size:
+            raise ValueError(f"block_size {block_size} must divide the cut of {cut} positions.")
+        self.num_blocks = num_blocks
+        self.num_traced = min(num_traced, num_blocks)
+        self.block_size = block_size
+        self._cut = cut
+        self._references = [0] * num_blocks
+        self._cuts: OrderedDict[Digest, Cut] = OrderedDict()  # least recently used first
+        self._cut_of: dict[int, Cut] = {}
+
+    @property
+    def num_free(self) -> int:
+        """Blocks nobody refers to, whether or not they still hold a cut."""
+        return self.num_free_below(self.num_blocks)
+
+    def num_free_below(self, limit: int) -> int:
+        """Free blocks with ids below `limit`."""
+        return self._references[:limit].count(0)
+
+    def num_needed(self, num_positions: int) -> int:
+        return -(-num_positions // self.block_size)
+
+    def allocate(self, count: int, *, traced: bool = False) -> list[int]:
+        """`count` blocks of the caller's own, neighbours where possible: those are read without a copy.
+
+        `traced` asks for blocks with room for residuals; others come from the far end first. Raises OutOfBlocks.
+        """
+        limit = self.num_traced if traced else self.num_blocks
+        free = [block for block in range(limit) if self._references[block] == 0]
+        if len(free) < count:
+            raise OutOfBlocks(f"{count} blocks asked for, {len(free)} are free.")
+        empty = [block for block in free if block not in self._cut_of]
+        candidates = set(free)
+        spare = [block for cut in self._cuts.values() for block in cut.blocks if block in candidates]
+        chosen = _neighbours(empty + spare[: max(count - len(empty), 0)], count, from_end=not traced)
+        for block in chosen:
+            self._forget(block)
+            self._references[block] = 1
+        return chosen
+
+    def share(self, blocks: Iterable[int]) -> None:
+        """One more user of blocks that are in use or hold a cut."""
+        for block in blocks:
+            self._references[block] += 1
+
+    def release(self, blocks: Iterable[int]) -> None:
+        """One user less. A cut in the blocks stays findable until they are handed out again."""
+        for block in blocks:
+            if self._references[block] == 0:
+                raise ValueError(f"Block {block} is not in use.")
+            self._references[block] -= 1
+
+    def find_prefix(self, digests: Sequence[Digest], *, traced: bool = False) -> list[int]:
+        """Blocks of the longest run of known cuts, from the first on; `traced` accepts recorded cuts only."""
+        blocks: list[int] = []
+        for digest in digests:
+            cut = self._cuts.get(digest)
+            if cut is None or (traced and not cut.traced):
+                break
+            self._cuts.move_to_end(digest)
+            blocks += cut.blocks
+        return blocks
+
+    def remember(self, digest: Digest, blocks: Sequence[int], *, traced: bool) -> None:
+        """The cut of this digest lies in these blocks, which are in use. The first to say so is kept."""
+        if digest not in self._cuts and not any(block in self._cut_of for block in blocks):
+            cut = self._cuts[digest] = Cut(digest, tuple(blocks), traced)
+            self._cut_of.update(dict.fromkeys(blocks, cut))
+
+    def forget(self, blocks: Iterable[int]) -> None:
+        """Nothing in these blocks may be found again."""
+        for block in blocks:
+            self._forget(block)
+
+    def _forget(self, block: int) -> None:
+        cut = self._cut_of.pop(block, None)
+        if cut is not None:
+            self._cuts.pop(cut.digest, None)
+            for other in cut.blocks:
+                self._cut_of.pop(other, None)
+
+    def digests(self, token_ids: Sequence[int], owner: str, num_shared: int) -> list[Digest]:
+        """One digest per whole cut of a prompt that may be reused: never the one that holds its last token.
+
+        The first `num_shared` tokens are the operator's own and the same for every owner.
+        """
+        found: list[Digest] = []
+        digest = b""
+        for end in range(self._cut, len(token_ids), self._cut):
+            scope = b"" if end <= num_shared else owner.encode()
+            content = array("I", token_ids[end - self._cut : end]).tobytes()
+            digest = hashlib.blake2b(b"\0".join((digest, scope, content)), digest_size=16).digest()
+            found.append(digest)
+        return found
+
+
+def _neighbours(blocks: Sequence[int], count: int, *, from_end: bool) -> list[int]:
+    """`count` of these blocks: out of the smallest run of neighbours that suffices, else of the longest runs."""
+    runs = sorted(_runs(sorted(blocks)), key=len)
+    sufficient = next((run for run in runs if len(run) >= count), None)
+    if sufficient is not None:
+        return sufficient[len(sufficient) - count :] if from_end else sufficient[:count]
+    joined = [block for run in reversed(runs) for block in run]
+    return joined[:count]
+
+
+def _runs(blocks: Sequence[int]) -> Iterator[list[int]]:
+    """Runs of consecutive ids in a rising sequence."""
+    for _, run in groupby(enumerate(blocks), key=lambda pair: pair[1] - pair[0]):
+        yield [block for _, block in run]

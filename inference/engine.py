@@ -1,0 +1,272 @@
+"""The step loop: responses in, messages out.
+
+One engine owns one decoder and its memory. Nothing here waits: whoever owns the engine calls `step` as long as
+`has_work`, and gives it requests in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from time import monotonic
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from inference.answer import Answer
+from inference.blocks import BlockAllocator
+from inference.cache import KVCache, ResidualPool
+from inference.messages import (
+    Candidate,
+    Ended,
+    EngineFinish,
+    FromEngine,
+    Generate,
+    Prefilled,
+    Ready,
+    Started,
+    Step,
+    Steps,
+)
+from inference.model.clock import StageClock
+from inference.model.decoder import CUT, Decoder
+from inference.parameters import validate
+from inference.prefill import PrefillRecord
+from inference.sampling import NonFiniteLogits, Sampled, sample
+from inference.scheduler import Scheduler, Sequence
+from inference.text import Tokenizer
+
+
+class _Row(NamedTuple):
+    """The logits of one sequence's next token [vocabulary], and the forward pass they come from."""
+
+    sequence: Sequence
+    logits: Tensor
+    forward_ms: float
+    batch_size: int
+
+
+class Engine:
+    """Continuous batching over one decoder. `residuals` None records nothing."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        tokenizer: Tokenizer,
+        cache: KVCache,
+        residuals: ResidualPool | None,
+        *,
+        max_running: int = 32,
+    ) -> None:
+        self.decoder = decoder
+        self.tokenizer = tokenizer
+        self.cache = cache
+        self.residuals = residuals
+        num_traced = residuals.num_blocks if residuals is not None else 0
+        allocator = BlockAllocator(cache.num_blocks, cache.block_size, CUT, num_traced)
+        self.scheduler = Scheduler(allocator, max_running)
+        self._capacity = min(decoder.config.context_length, cache.num_blocks * cache.block_size)
+        self._outbox: list[FromEngine] = []
+        self._prefills: dict[str, PrefillRecord] = {}
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` would do or say anything."""
+        return bool(self.scheduler.running or self.scheduler.waiting or self._outbox)
+
+    def submit(self, request: Generate) -> None:
+        """Puts a response in the queue. What cannot be answered ends with an error in the next step."""
+        reason = self._objection(request)
+        room = self._capacity - len(request.token_ids)
+        sampling = request.sampling
+        sequence = Sequence(
+            request=request,
+            answer=Answer(self.tokenizer, request.stop_token_ids, [stop for stop in sampling.stop if stop]),
+            max_tokens=max(min(sampling.max_tokens, room), 1),
+            submitted=monotonic(),
+            record=request.record and self.residuals is not None,
+            token_ids=list(request.token_ids),
+        )
+        if reason is not None:
+            self._outbox.append(self._ended(sequence, "error", error=reason))
+            return
+        sequence.digests = self.scheduler.allocator.digests(request.token_ids, request.owner, request.num_shared_tokens)
+        self.scheduler.submit(sequence)
+
+    def cancel(self, response_id: str) -> None:
+        """Ends a waiting or running response; nothing more is computed for it. Unknown ids are ignored."""
+        sequence = self.scheduler.find(response_id)
+        if sequence is not None and not sequence.ended:
+            self._finish(sequence, "cancelled")
+
+    def step(self) -> list[FromEngine]:
+        """One token for every running response and one cut of one prompt; returns what there is to tell."""
+        started = [self._start(sequence) for sequence in self.scheduler.admit()]
+        rows = self._decode(self.scheduler.decoding())
+        prefilled, first_rows = self._read(self.scheduler.next_reading())
+        items = [step for row in (*rows, *first_rows) if (step := self._choose(row)) is not None]
+        steps = [self._steps(items)] if items else []
+        ended, self._outbox = self._outbox, []
+        return [*started, *prefilled, *steps, *ended]
+
+    # ------------------------------------------------------------ the parts of a step
+
+    def _start(self, sequence: Sequence) -> Started:
+        sequence.started = monotonic()
+        self._prefills[sequence.response_id] = PrefillRecord(sequence.started)
+        return Started(
+            response_id=sequence.response_id,
+            queue_ms=1e3 * (sequence.started - sequence.submitted),
+            batch_size=len(self.scheduler.running),
+            num_prefix_tokens=sequence.num_prefix_tokens,
+            max_tokens=sequence.max_tokens,
+            recorded=sequence.record,
+        )
+
+    def _decode(self, batch: list[Sequence]) -> list[_Row]:
+        """The next token's logits of every sequence that has read its prompt, in one pass."""
+        if not batch:
+            return []
+        began = monotonic()
+        try:
+            chunks = [sequence.next_chunk() for sequence in batch]
+            logits = self.decoder.forward(chunks, self.cache, self.residuals).cpu()
+        except Exception as error:  # whatever it was, these responses end and the engine lives
+            self._fail(batch, error)
+            return []
+        forward_ms = 1e3 * (monotonic() - began)
+        for sequence in batch:
+            self.scheduler.computed(sequence, 1)
+        return [_Row(s, row, forward_ms, len(batch)) for s, row in zip(batch, logits, strict=True)]
+
+    def _read(self, sequence: Sequence | None) -> tuple[list[Prefilled], list[_Row]]:
+        """One cut of a prompt; with its last one come the logits of step 0."""
+        if sequence is None:
+            return [], []
+        record = self._prefills[sequence.response_id]
+        chunk = sequence.next_chunk()
+        began = monotonic()
+        try:
+            clock = StageClock()
+            logits = self.decoder.forward([chunk], self.cache, self.residuals, clock).cpu()
+        except Exception as error:
+            self._fail([sequence], error)
+            return [], []
+        ended = monotonic()
+        record.add(self.decoder.config, clock, chunk, began, ended)
+        self.scheduler.computed(sequence, len(chunk.token_ids))
+        if not chunk.wants_logits:
+            return [], []
+        sequence.prefilled = ended
+        del self._prefills[sequence.response_id]
+        prefilled = record.report(sequence.response_id, sequence.num_prefix_tokens, logits[0])
+        return [prefilled], [_Row(sequence, logits[0], 1e3 * (ended - began), 1)]
+
+    def _choose(self, row: _Row) -> Step | None:
+        """Draws the token, appends it, and ends the response where it ends."""
+        sequence = row.sequence
+        answer = sequence.answer
+        number = len(answer.token_ids)
+        began = monotonic()
+        try:
+            with torch.inference_mode():
+                sampled = sample(row.logits, sequence.token_ids, sequence.request.sampling, number)
+        except NonFiniteLogits as error:
+            self._fail([sequence], error)
+            return None
+        sample_ms = 1e3 * (monotonic() - began)
+        sequence.token_ids.append(sampled.token)
+        text = answer.push(sampled.token)
+        step = self._step(row, sampled, text, number, sample_ms)
+        if answer.stop is not None:
+            self._finish(sequence, "stop")
+        elif len(answer.token_ids) == sequence.max_tokens:
+            self._finish(sequence, "length")
+        return step
+
+    def _finish(self, sequence: Sequence, finish: EngineFinish, error: str | None = None) -> None:
+        sequence.ended = True
+        self._prefills.pop(sequence.response_id, None)
+        self._outbox.append(self._ended(sequence, finish, error))
+        self.scheduler.finish(sequence, keep=finish != "error")
+
+    def _fail(self, sequences: Seq[Sequence], error: Exception) -> None:
+        for sequence in sequences:
+            self._finish(sequence, "error", str(error) or type(error).__name__)
+
+    # ------------------------------------------------------------ messages
+
+    def _objection(self, request: Generate) -> str | None:
+        """Why this request cannot be answered; the service checks the same before and says it better."""
+        vocabulary = self.decoder.config.vocabulary
+        if not request.token_ids:
+            return "token_ids: the prompt is empty; at least one token is needed."
+        if len(request.token_ids) >= self._capacity:
+            return f"token_ids: the prompt has {len(request.token_ids)} tokens; at most {self._capacity - 1} fit."
+        if min(request.token_ids) < 0 or max(request.token_ids) >= vocabulary:
+            return f"token_ids: every id must be from 0 to {vocabulary - 1}."
+        if request.sampling.seed is None:
+            return "seed: must be set."
+        known = self.scheduler.find(request.response_id)
+        if known is not None and not known.ended:
+            return "response_id: this response is already being answered."
+        errors = validate(request.sampling, vocabulary)
+        return f"{errors[0].field}: {errors[0].message}." if errors else None
+
+    def _step(self, row: _Row, sampled: Sampled, text: str, number: int, sample_ms: float) -> Step:
+        sequence, token_text = row.sequence, self.tokenizer.token_text
+        return Step(
+            response_id=sequence.response_id,
+            step=number,
+            token=sampled.token,
+            token_text=token_text(sampled.token),
+            text=text,
+            held_bytes=sequence.answer.num_held_bytes,
+            raw_logprob=sampled.raw_logprob,
+            logprob=sampled.logprob,
+            rank=sampled.rank,
+            entropy=sampled.entropy,
+            candidates=[Candidate(row[0], token_text(row[0]), *row[1:]) for row in sampled.candidates],
+            ledger=sampled.ledger,
+            num_blocks=self.scheduler.allocator.num_needed(len(sequence.token_ids)),
+            forward_ms=row.forward_ms,
+            sample_ms=sample_ms,
+            batch_size=row.batch_size,
+        )
+
+    def _steps(self, items: list[Step]) -> Steps:
+        scheduler = self.scheduler
+        return Steps(items, len(scheduler.running), len(scheduler.waiting), scheduler.num_available)
+
+    def _ended(self, sequence: Sequence, finish: EngineFinish, error: str | None = None) -> Ended:
+        now = monotonic()
+        num_blocks = self.scheduler.allocator.num_needed(sequence.num_computed)
+        prefilled = sequence.prefilled or now
+        return Ended(
+            response_id=sequence.response_id,
+            finish=finish,
+            text=sequence.answer.flush(),
+            num_prompt_tokens=sequence.num_prompt_tokens,
+            num_prefix_tokens=sequence.num_prefix_tokens,
+            token_ids=sequence.answer.token_ids,
+            stop=sequence.answer.stop,
+            error=error,
+            prefill_ms=1e3 * (prefilled - sequence.started) if sequence.started else 0.0,
+            decode_ms=1e3 * (now - prefilled),
+            num_blocks=num_blocks,
+            num_bytes=num_blocks * self.cache.bytes_per_block,
+        )
+
+    def ready(self, model: dict[str, Any], safety: dict[str, Any] | None) -> Ready:
+        """What this engine is. `model` and `safety` describe what was loaded."""
+        return Ready(
+            fingerprint=self.decoder.fingerprint,
+            model=model,
+            device=self.decoder.plan.device,
+            kernel=self.decoder.plan.linear,
+            threads=torch.get_num_threads(),
+            num_blocks=self.cache.num_blocks,
+            block_size=self.cache.block_size,
+            cut=CUT,
+            safety=safety,
+        )

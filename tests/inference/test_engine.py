@@ -1,0 +1,295 @@
+"""The step loop on a tiny random decoder: a response is the same alone and in any crowd, and nothing dies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.engine import Engine
+from inference.messages import FromEngine, Generate, Steps
+from inference.model.clock import multiply_adds
+from inference.model.decoder import CUT
+from tests.inference.tiny import CONFIG, Outcome, alone, collect, request, run, tiny_decoder, tiny_engine
+
+LONG = "the cat and the dog and the " * 10
+
+
+def drain(engine: Engine) -> list[FromEngine]:
+    messages: list[FromEngine] = []
+    while engine.has_work:
+        messages += engine.step()
+    return messages
+
+
+def test_a_response_is_told_in_order() -> None:
+    engine = tiny_engine()
+    engine.submit(request("a", LONG, max_tokens=3))
+    kinds = [type(message).__name__ for message in drain(engine)]
+    assert kinds == ["Started", "Prefilled", "Steps", "Steps", "Steps", "Ended"]
+    outcome = run(tiny_engine(), request("a", LONG, max_tokens=3))["a"]
+    assert [step.step for step in outcome.steps] == [0, 1, 2]
+    assert outcome.end.token_ids == outcome.token_ids
+    assert outcome.end.finish == "length"
+    (prefilled,) = outcome.prefilled
+    assert (prefilled.num_computed, prefilled.num_reused, prefilled.num_cuts) == (len(LONG), 0, 3)
+    assert sum(stage.duration_ms or 0 for stage in prefilled.stages) <= prefilled.duration_ms
+    assert [i for i, _ in prefilled.logits["top"]] == [row.id for row in outcome.steps[0].candidates[:10]]
+
+
+def test_the_multiply_adds_of_the_cuts_add_up_to_those_of_one_pass() -> None:
+    (prefilled,) = alone(request("a", LONG)).prefilled
+    counted = {stage.stage: stage.multiply_adds for stage in prefilled.stages if stage.multiply_adds}
+    assert counted == multiply_adds(CONFIG, len(LONG), len(LONG))
+
+
+# ---------------------------------------------------------------- the crowd
+
+
+arrivals = st.lists(
+    st.tuples(
+        st.integers(0, 6),  # the step before which it comes
+        st.sampled_from([1, 5, 64, 127, 128, 129, 256, 300]),  # prompt length
+        st.integers(1, 12),  # max_tokens
+        st.sampled_from([0.0, 1.0]),
+        st.integers(0, 2),  # seed, which also picks the prompt: equal prefixes are common
+        st.one_of(st.none(), st.integers(0, 8)),  # steps after which it is cancelled
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def arrival_request(number: int, length: int, max_tokens: int, temperature: float, seed: int) -> Generate:
+    prompt = [(31 * i * (seed + 1)) % 250 for i in range(length)]
+    return request(str(number), prompt, max_tokens=max_tokens, temperature=temperature, seed=seed)
+
+
+@settings(max_examples=25, deadline=None)
+@given(arrivals, st.sampled_from([6, 9, 40]), st.sampled_from([0, 4, 40]), st.sampled_from([2, 8]))
+def test_every_response_equals_itself_alone(
+    coming: list[tuple[int, int, int, float, int, int | None]], num_blocks: int, num_traced: int, max_running: int
+) -> None:
+    engine = tiny_engine(num_blocks, num_traced=num_traced, max_running=max_running)
+    requests = {i: arrival_request(i, *arrival[1:5]) for i, arrival in enumerate(coming)}
+    messages: list[FromEngine] = []
+    for step in range(200):
+        for i, arrival in enumerate(coming):
+            if arrival[0] == step:
+                engine.submit(requests[i])
+            if arrival[5] is not None and arrival[0] + arrival[5] == step:
+                engine.cancel(str(i))
+        messages += engine.step()
+    assert not engine.has_work
+    outcomes = collect(messages)
+    for i, arrival in enumerate(coming):
+        outcome, expected = outcomes[str(i)], alone(requests[i])
+        if outcome.end.finish != "cancelled":
+            assert outcome.numbers == expected.numbers
+            assert outcome.end.finish == expected.end.finish
+        else:
+            assert arrival[5] is not None
+            assert outcome.numbers == expected.numbers[: len(outcome.steps)]
+            assert expected.text.startswith(outcome.text)
+    assert engine.scheduler.num_available == num_blocks
+
+
+def test_a_seeded_response_beside_an_unseeded_one_is_the_same_every_time() -> None:
+    seeded = request("seeded", "a b c", seed=5)
+    expected = alone(seeded).numbers
+    for other_seed in range(4):
+        assert run(tiny_engine(), request("other", LONG, seed=100 + other_seed), seeded)["seeded"].numbers == expected
+
+
+def test_two_responses_keep_their_own_text() -> None:
+    one, other = request("one", "first", max_tokens=20), request("other", "second", max_tokens=20)
+    outcomes = run(tiny_engine(), one, other)
+    assert outcomes["one"].text == alone(one).text
+    assert outcomes["other"].text == alone(other).text
+    assert outcomes["one"].text != outcomes["other"].text
+    assert outcomes["one"].steps[3].batch_size == 2
+
+
+# ---------------------------------------------------------------- prefixes
+
+
+def test_a_prompt_of_whole_blocks_sent_twice_is_reused_and_its_last_token_still_computed() -> None:
+    prompt = [i % 200 for i in range(2 * CUT)]
+    engine = tiny_engine()
+    cold = run(engine, request("a", prompt))["a"]
+    warm = run(engine, request("b", prompt))["b"]
+    assert warm.numbers == cold.numbers
+    assert (cold.end.num_prefix_tokens, warm.end.num_prefix_tokens) == (0, CUT)
+    assert warm.prefilled[0].num_computed == CUT
+    assert run(engine, request("c", prompt, owner="stranger"))["c"].end.num_prefix_tokens == 0
+
+
+def test_a_tiny_cache_and_equal_prefixes_lose_nobody() -> None:
+    requests = [request(str(i), [*([9] * 140), i], max_tokens=40, seed=i) for i in range(12)]
+    outcomes = run(tiny_engine(5), *requests)
+    for one in requests:
+        assert outcomes[one.response_id].numbers == alone(one).numbers
+
+
+def test_recording_asks_for_recorded_prefixes() -> None:
+    engine = tiny_engine()
+    run(engine, request("a", LONG, record=False))
+    outcomes = run(engine, request("b", LONG, record=True))
+    assert outcomes["b"].end.num_prefix_tokens == 0
+    assert run(engine, request("c", LONG, record=False))["c"].end.num_prefix_tokens == 2 * CUT
+
+
+def test_residuals_of_a_recorded_response_are_kept() -> None:
+    engine = tiny_engine()
+    outcome = run(engine, request("a", LONG))["a"]
+    held = engine.scheduler.find("a")
+    assert held is not None
+    assert engine.residuals is not None
+    end = held.num_computed
+    assert end == len(LONG) + len(outcome.steps) - 1
+    states = engine.residuals.read(0, engine.residuals.slots(held.blocks, 0, end))
+    assert torch.equal(states, tiny_decoder().embedding[held.token_ids[:end]])
+
+
+# ---------------------------------------------------------------- ends
+
+
+def test_stop_strings_end_the_text_before_them() -> None:
+    free = alone(request("a", "abc", max_tokens=30, temperature=0))
+    stop = free.text[10:14]
+    outcome = alone(request("a", "abc", max_tokens=30, temperature=0, stop=[stop]))
+    assert (outcome.end.finish, outcome.end.stop) == ("stop", stop)
+    assert outcome.text == free.text[: free.text.index(stop)]
+    assert len(outcome.steps) < 30
+
+
+def test_an_end_token_ends_without_text() -> None:
+    outcome = alone(request("a", "abc", logit_bias={256: 100}))
+    assert (outcome.end.finish, outcome.end.stop, outcome.text) == ("stop", "<|end|>", "")
+    assert outcome.token_ids == [256]
+
+
+def test_a_held_back_beginning_of_a_stop_string_is_released_by_the_end() -> None:
+    forced = {ord("x"): 100.0}
+    outcome = alone(request("a", "abc", logit_bias=forced, max_tokens=2, stop=["xxxx"]))
+    assert [step.text for step in outcome.steps] == ["", ""]
+    assert [step.held_bytes for step in outcome.steps] == [1, 2]
+    assert (outcome.end.text, outcome.end.finish) == ("xx", "length")
+
+
+def test_the_answer_is_cut_to_the_context_and_says_so() -> None:
+    outcome = alone(request("a", [1] * (CONFIG.context_length - 3), max_tokens=100, logit_bias={65: 100}))
+    assert outcome.started[0].max_tokens == 3
+    assert len(outcome.steps) == 3
+    assert outcome.end.finish == "length"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"token_ids": []}, "prompt is empty"),
+        ({"token_ids": [1] * 512}, "512 tokens; at most 511"),
+        ({"token_ids": [260]}, "from 0 to 259"),
+        ({"token_ids": [-1]}, "from 0 to 259"),
+        ({"seed": None}, "seed"),
+        ({"temperature": -1.0}, "temperature"),
+        ({"stop": [""]}, "stop"),
+    ],
+)
+def test_what_cannot_be_answered_ends_with_the_reason_and_the_engine_lives(
+    changes: dict[str, Any], reason: str
+) -> None:
+    engine = tiny_engine()
+    prompt = changes.pop("token_ids", [1, 2])
+    outcomes = run(engine, request("bad", prompt, **changes), request("good", "abc"))
+    assert outcomes["bad"].end.finish == "error"
+    assert reason in (outcomes["bad"].end.error or "")
+    assert outcomes["bad"].steps == []
+    assert outcomes["good"].numbers == alone(request("good", "abc")).numbers
+
+
+def test_the_same_response_twice_at_once_is_refused() -> None:
+    engine = tiny_engine()
+    outcome = run(engine, request("a", "abc"), request("a", "abc"))["a"]
+    assert sorted(end.finish for end in outcome.ended) == ["error", "length"]
+
+
+# ---------------------------------------------------------------- cancel
+
+
+def cancelled_after(engine: Engine, steps: int) -> Outcome:
+    messages = [message for _ in range(steps) for message in engine.step()]
+    engine.cancel("a")
+    assert engine.scheduler.num_available == 32
+    messages += engine.step()
+    outcome = collect(messages)["a"]
+    assert outcome.end.finish == "cancelled"
+    assert not engine.has_work
+    return outcome
+
+
+def test_cancel_in_the_middle_stops_the_counter_and_frees_the_blocks() -> None:
+    engine = tiny_engine()
+    engine.submit(request("a", "abc", max_tokens=100))
+    outcome = cancelled_after(engine, 5)
+    assert len(outcome.steps) == 5
+    assert outcome.end.token_ids == outcome.token_ids
+
+
+def test_cancel_between_two_cuts_of_the_prompt() -> None:
+    engine = tiny_engine()
+    engine.submit(request("a", LONG))
+    outcome = cancelled_after(engine, 1)
+    assert (outcome.steps, outcome.end.num_blocks) == ([], 2)
+
+
+def test_cancel_while_queued_and_before_anything() -> None:
+    engine = tiny_engine(max_running=1)
+    engine.submit(request("first", "abc", max_tokens=5))
+    engine.submit(request("a", "abc"))
+    engine.step()
+    engine.cancel("a")
+    engine.cancel("unknown")
+    outcomes = collect(drain(engine))
+    assert (outcomes["a"].end.finish, outcomes["a"].steps) == ("cancelled", [])
+    assert outcomes["first"].end.finish == "length"
+    engine.submit(request("a", "abc"))
+    cancelled_after(engine, 0)
+
+
+def test_steps_tell_how_full_the_engine_is() -> None:
+    engine = tiny_engine(max_running=1)
+    engine.submit(request("a", "abc", max_tokens=2))
+    engine.submit(request("b", "abc"))
+    steps = next(message for message in engine.step() if isinstance(message, Steps))
+    assert (steps.num_running, steps.num_waiting, steps.num_free_blocks) == (1, 1, 31)
+
+
+# ---------------------------------------------------------------- trouble
+
+
+def test_logits_that_are_not_numbers_end_that_response_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedding = tiny_decoder().embedding.clone()
+    embedding[200] = torch.nan
+    engine = tiny_engine()
+    monkeypatch.setattr(tiny_decoder(), "embedding", embedding)  # the output head keeps the sound one
+    outcomes = run(engine, request("bad", [1, 200]), request("good", "abc"))
+    assert outcomes["bad"].end.finish == "error"
+    assert "not finite" in (outcomes["bad"].end.error or "")
+    assert outcomes["bad"].steps == []
+    assert outcomes["good"].end.finish == "length"
+    assert engine.scheduler.find("bad") is None
+
+
+def test_a_failing_pass_ends_its_responses_and_the_engine_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = tiny_engine()
+    engine.submit(request("a", "abc"))
+    engine.step()
+    with monkeypatch.context() as broken:
+        broken.setattr(tiny_decoder(), "forward", lambda *_: (_ for _ in ()).throw(RuntimeError("out of memory")))
+        outcome = collect(engine.step())["a"]
+    assert (outcome.end.finish, outcome.end.error) == ("error", "out of memory")
+    assert run(engine, request("b", "abc"))["b"].end.finish == "length"

@@ -1,0 +1,193 @@
+"""Blocks and the order of work: who owns what, what is found again, who runs next."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from inference.answer import Answer
+from inference.blocks import BlockAllocator, OutOfBlocks
+from inference.model.decoder import CUT
+from inference.scheduler import Scheduler, Sequence
+from tests.inference.tiny import byte_tokenizer, request
+
+PROMPT = list(range(250)) * 2  # three whole cuts and a rest
+
+
+def allocator(num_blocks: int = 16, num_traced: int | None = None) -> BlockAllocator:
+    return BlockAllocator(num_blocks, 64, CUT, num_blocks if num_traced is None else num_traced)
+
+
+# ---------------------------------------------------------------- blocks
+
+
+def test_blocks_of_one_owner_are_neighbours_where_a_run_is_long_enough() -> None:
+    blocks = allocator(12)
+    first, second, third = (blocks.allocate(4) for _ in range(3))
+    blocks.release(first + third)
+    blocks.release(second[:1])
+    got = blocks.allocate(3, traced=True)
+    assert got == list(range(got[0], got[0] + 3))
+    with pytest.raises(OutOfBlocks, match="7 blocks asked for, 6 are free"):
+        blocks.allocate(7)
+
+
+def test_only_low_blocks_have_room_for_residuals() -> None:
+    blocks = allocator(8, num_traced=3)
+    assert min(blocks.allocate(3)) >= 3
+    assert sorted(blocks.allocate(3, traced=True)) == [0, 1, 2]
+    with pytest.raises(OutOfBlocks):
+        blocks.allocate(1, traced=True)
+
+
+def test_a_prefix_is_found_by_its_owner_and_by_nobody_else() -> None:
+    blocks = allocator()
+    digests = blocks.digests(PROMPT, "owner", 0)
+    assert len(digests) == 3
+    own = blocks.allocate(6)
+    for index, digest in enumerate(digests):
+        blocks.remember(digest, own[2 * index : 2 * index + 2], traced=True)
+    assert blocks.find_prefix(blocks.digests(PROMPT[:300], "owner", 0)) == own[:4]
+    assert blocks.find_prefix(blocks.digests([*PROMPT[:128], 0, *PROMPT[129:]], "owner", 0)) == own[:2]
+    assert blocks.find_prefix(blocks.digests(PROMPT, "stranger", 0)) == []
+
+
+def test_the_operators_prompt_is_shared() -> None:
+    blocks = allocator()
+    own = blocks.allocate(4)
+    for index, digest in enumerate(blocks.digests(PROMPT, "owner", 130)[:2]):
+        blocks.remember(digest, own[2 * index : 2 * index + 2], traced=True)
+    assert blocks.find_prefix(blocks.digests(PROMPT, "stranger", 130)) == own[:2]
+
+
+def test_the_last_token_is_never_found() -> None:
+    assert allocator().digests(PROMPT[:CUT], "o", 0) == []
+    assert len(allocator().digests(PROMPT[: CUT + 1], "o", 0)) == 1
+
+
+def test_unused_cuts_go_least_recently_used_first() -> None:
+    blocks = allocator(4)
+    first, second = blocks.allocate(2), blocks.allocate(2)
+    one, other = (blocks.digests([token] * 200, "o", 0)[0] for token in (1, 2))
+    blocks.remember(one, first, traced=False)
+    blocks.remember(other, second, traced=False)
+    blocks.release(first + second)
+    assert blocks.find_prefix([one]) == first
+    assert set(blocks.allocate(1)) <= set(second)
+    assert blocks.find_prefix([other]) == []
+    assert blocks.find_prefix([one]) == first
+    assert blocks.find_prefix([one], traced=True) == []
+
+
+class Ownership(RuleBasedStateMachine):
+    """However blocks are taken, shared and given back, nobody gets a block that another still uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = allocator(10, num_traced=6)
+        self.held: list[list[int]] = []
+        self.count = 0
+
+    @rule(count=st.integers(1, 5), traced=st.booleans())
+    def allocate(self, count: int, traced: bool) -> None:
+        limit = 6 if traced else 10
+        used = {block for held in self.held for block in held if block < limit}
+        if limit - len(used) < count:
+            with pytest.raises(OutOfBlocks):
+                self.blocks.allocate(count, traced=traced)
+            return
+        got = self.blocks.allocate(count, traced=traced)
+        assert len(set(got)) == count
+        assert not used.intersection(got)
+        assert all(block < limit for block in got)
+        if count >= 2:
+            self.count += 1
+            self.blocks.remember(str(self.count).encode(), got[:2], traced=traced)
+        self.held.append(got)
+
+    @rule(number=st.integers(0, 40))
+    def share(self, number: int) -> None:
+        found = self.blocks.find_prefix([str(number).encode()])
+        if found:
+            self.blocks.share(found)
+            self.held.append(found)
+
+    @rule(place=st.integers(0, 9))
+    def release(self, place: int) -> None:
+        if place < len(self.held):
+            self.blocks.release(self.held.pop(place))
+
+    @invariant()
+    def count_free(self) -> None:
+        assert self.blocks.num_free == 10 - len({block for held in self.held for block in held})
+
+
+TestOwnership = Ownership.TestCase
+
+
+# ---------------------------------------------------------------- order
+
+
+def sequence(name: str, num_prompt: int, max_tokens: int = 8, *, record: bool = True) -> Sequence:
+    prompt = [7] * num_prompt
+    answer = Answer(byte_tokenizer(), [], [])
+    return Sequence(request(name, prompt), answer, max_tokens, 0.0, record, token_ids=prompt)
+
+
+def names(sequences: list[Sequence]) -> list[str]:
+    return [one.response_id for one in sequences]
+
+
+def test_admission_reserves_for_the_whole_answer_first_come_first_served() -> None:
+    scheduler = Scheduler(allocator(4), max_running=8)
+    for name, num_prompt, max_tokens in (("a", 100, 60), ("b", 60, 100), ("c", 1, 1)):
+        scheduler.submit(sequence(name, num_prompt, max_tokens))
+    assert names(list(scheduler.admit())) == ["a"]  # three blocks; b waits for three, and c behind it
+    scheduler.finish(scheduler.running[0], keep=True)
+    assert names(list(scheduler.admit())) == ["b", "c"]
+    assert scheduler.num_available == 0
+
+
+def test_prompts_take_turns_one_cut_a_step() -> None:
+    scheduler = Scheduler(allocator(32), max_running=8)
+    for one in (sequence("long", 4 * CUT), sequence("short", CUT + 1)):
+        scheduler.submit(one)
+    list(scheduler.admit())
+    order = []
+    while (reading := scheduler.next_reading()) is not None:
+        order.append(reading.response_id)
+        chunk = reading.next_chunk()
+        assert chunk.start % CUT == 0
+        scheduler.computed(reading, len(chunk.token_ids))
+    assert order == ["long", "short", "long", "short", "long", "long"]
+    assert names(scheduler.decoding()) == ["long", "short"]
+
+
+def test_finished_sequences_make_room_least_recently_looked_at_first() -> None:
+    scheduler = Scheduler(allocator(6), max_running=8)
+    for name in ("a", "b", "c"):
+        scheduler.submit(sequence(name, 100))
+        (admitted,) = scheduler.admit()
+        scheduler.computed(admitted, 100)
+        scheduler.finish(admitted, keep=True)
+    assert scheduler.find("a") is not None
+    scheduler.submit(sequence("d", 100))
+    assert names(list(scheduler.admit())) == ["d"]
+    assert [scheduler.find(name) is not None for name in "abc"] == [True, False, True]
+
+
+def test_without_room_for_residuals_a_response_runs_unrecorded() -> None:
+    scheduler = Scheduler(allocator(6, num_traced=2), max_running=8)
+    for name in ("a", "b"):
+        scheduler.submit(sequence(name, 100))
+    assert [one.record for one in scheduler.admit()] == [True, False]
+
+
+@given(st.integers(1, 600), st.integers(1, 300))
+def test_blocks_cover_exactly_what_may_come(num_prompt: int, max_tokens: int) -> None:
+    scheduler = Scheduler(allocator(20), max_running=8)
+    scheduler.submit(sequence("a", num_prompt, max_tokens))
+    (admitted,) = scheduler.admit()
+    assert (len(admitted.blocks) - 1) * 64 < num_prompt + max_tokens <= len(admitted.blocks) * 64

@@ -1,0 +1,156 @@
+"""A random decoder of two small layers and a vocabulary of single bytes: an engine that runs in no time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inference.cache import KVCache, ResidualPool
+from inference.checkpoint import Checkpoint, ModelConfig
+from inference.checkpoint.weights import Float32, FourBit
+from inference.engine import Engine
+from inference.messages import Ended, FromEngine, Generate, Prefilled, Sampling, Started, Step, Steps
+from inference.model.decoder import Decoder
+from inference.text import Tokenizer
+from inference.text.tokenizer import BYTE_CHARACTERS
+from inference.text.vocabulary import BYTE_LEVEL, Vocabulary
+
+END = 256
+CONFIG = ModelConfig(
+    architecture="llama",
+    n_layers=2,
+    n_heads=2,
+    n_kv_heads=1,
+    head_width=8,
+    width=16,
+    feed_forward_width=24,
+    vocabulary=260,
+    context_length=512,
+    rope_base=10000.0,
+    rms_epsilon=1e-5,
+    tied_head=True,
+)
+
+
+class RandomWeights:
+    """The same random numbers for the same name every time."""
+
+    config = CONFIG
+
+    def tensor(self, name: str) -> Float32:
+        part = name.rsplit(".", 1)[-1]
+        if part.endswith("norm"):
+            return np.ones(CONFIG.width, dtype=np.float32)
+        shapes = {
+            "embedding": (CONFIG.vocabulary, CONFIG.width),
+            "q": (CONFIG.query_width, CONFIG.width),
+            "k": (CONFIG.n_kv_heads * CONFIG.head_width, CONFIG.width),
+            "v": (CONFIG.n_kv_heads * CONFIG.head_width, CONFIG.width),
+            "output": (CONFIG.width, CONFIG.query_width),
+            "gate": (CONFIG.feed_forward_width, CONFIG.width),
+            "up": (CONFIG.feed_forward_width, CONFIG.width),
+            "down": (CONFIG.width, CONFIG.feed_forward_width),
+        }
+        seed = np.frombuffer(name.encode(), dtype=np.uint8).tolist()
+        weights: Float32 = np.random.default_rng(seed).normal(0, 0.6, shapes[part]).astype(np.float32)
+        return weights
+
+    def four_bit(self, name: str) -> FourBit | None:
+        return None
+
+
+@cache
+def tiny_decoder() -> Decoder:
+    checkpoint = Checkpoint(path=Path(__file__), name="tiny", config=CONFIG, source=RandomWeights())
+    return Decoder.load(checkpoint, device="cpu", kernel="float32")
+
+
+@cache
+def byte_tokenizer() -> Tokenizer:
+    definition = {
+        "version": "1.0",
+        "added_tokens": [],
+        "pre_tokenizer": BYTE_LEVEL,
+        "model": {"type": "BPE", "vocab": {c: i for i, c in enumerate(BYTE_CHARACTERS)}, "merges": []},
+    }
+    control = {"<|end|>": END, "<|a|>": 257, "<|b|>": 258, "<|c|>": 259}
+    return Tokenizer(Vocabulary(json.dumps(definition), control, [END], None, None))
+
+
+def tiny_engine(num_blocks: int = 32, *, num_traced: int | None = None, max_running: int = 8) -> Engine:
+    decoder = tiny_decoder()
+    traced = num_blocks if num_traced is None else num_traced
+    residuals = ResidualPool(CONFIG, traced) if traced else None
+    return Engine(decoder, byte_tokenizer(), KVCache(CONFIG, num_blocks), residuals, max_running=max_running)
+
+
+def request(name: str, prompt: str | list[int], *, owner: str = "o", record: bool = True, **sampling: Any) -> Generate:
+    """A request with seed 1 and 8 tokens unless told otherwise."""
+    token_ids = list(prompt.encode()) if isinstance(prompt, str) else prompt
+    chosen = Sampling(**{"seed": 1, "max_tokens": 8, "temperature": 1.0, **sampling})
+    return Generate(name, token_ids, chosen, [END], owner, record)
+
+
+@dataclass
+class Outcome:
+    """All messages of one response."""
+
+    started: list[Started] = field(default_factory=list)
+    prefilled: list[Prefilled] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(step.text for step in self.steps) + "".join(end.text for end in self.ended)
+
+    @property
+    def token_ids(self) -> list[int]:
+        return [step.token for step in self.steps]
+
+    @property
+    def numbers(self) -> list[tuple[Any, ...]]:
+        """What must not depend on the crowd, to the last bit."""
+        return [(s.step, s.token, s.raw_logprob, s.logprob, s.entropy, s.candidates, s.ledger) for s in self.steps]
+
+    @property
+    def end(self) -> Ended:
+        assert len(self.ended) == 1
+        return self.ended[0]
+
+
+def collect(messages: Iterable[FromEngine]) -> dict[str, Outcome]:
+    outcomes: dict[str, Outcome] = {}
+    for message in messages:
+        match message:
+            case Steps():
+                for step in message.items:
+                    outcomes.setdefault(step.response_id, Outcome()).steps.append(step)
+            case Started():
+                outcomes.setdefault(message.response_id, Outcome()).started.append(message)
+            case Prefilled():
+                outcomes.setdefault(message.response_id, Outcome()).prefilled.append(message)
+            case Ended():
+                outcomes.setdefault(message.response_id, Outcome()).ended.append(message)
+    return outcomes
+
+
+def run(engine: Engine, *requests: Generate) -> dict[str, Outcome]:
+    """Submits all at once and steps until nothing is left to do."""
+    for one in requests:
+        engine.submit(one)
+    messages: list[FromEngine] = []
+    while engine.has_work:
+        messages += engine.step()
+    return collect(messages)
+
+
+def alone(one: Generate) -> Outcome:
+    """The same request in an engine of its own."""
+    return run(tiny_engine(), one)[one.response_id]
