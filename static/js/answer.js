@@ -21,10 +21,10 @@ export function createAnswer({ record, versions, again }) {
   const inside = element("button", { type: "button", class: "quiet", onclick: () => look(record) }, "Look inside");
   const tools = element(
     "div",
-    { class: "turn-tools" },
+    { class: "message-tools" },
     copy, iconButton("again", "Answer again", { onclick: again }), feedback.buttons, versions, inside,
   );
-  const node = element("div", { class: "turn-body" }, text, finished, state, chips.node, tools, feedback.node);
+  const node = element("div", { class: "message-body" }, text, finished, state, chips.node, tools, feedback.node);
   let seen = -1;
   let shownHtml = null;
 

@@ -15,7 +15,7 @@ const EXAMPLES = [
 
 /** `options()` gives the sampling and instructions for a new request; `onSend(text)` sends an example. */
 export function mountChat(host, { options, onSend }) {
-  const list = element("ol", { class: "turns", "aria-label": "Messages" });
+  const list = element("ol", { class: "messages", "aria-label": "Messages" });
   const empty = welcome(onSend);
   const notice = element("p", { class: "notice", role: "status", hidden: true });
   const scroller = element("div", { class: "chat-scroll" }, empty, notice, list);
@@ -102,12 +102,12 @@ function createTurn(message, parts) {
 
 function createUserTurn(first, { options }) {
   let message = first;
-  const text = element("p", { class: "turn-text", dir: "auto" });
+  const text = element("p", { class: "message-text", dir: "auto" });
   const versions = createVersions();
   const edit = iconButton("edit", "Edit and send again", { onclick: () => editor.open() });
-  const tools = element("div", { class: "turn-tools" }, versions.node, edit);
-  const body = element("div", { class: "turn-body" }, text, tools);
-  const node = element("li", { class: "turn turn-user" }, element("h3", { class: "turn-role" }, "You"), body);
+  const tools = element("div", { class: "message-tools" }, versions.node, edit);
+  const body = element("div", { class: "message-body" }, text, tools);
+  const node = element("li", { class: "message message-user" }, element("h3", { class: "message-role" }, "You"), body);
   const editor = createEditor(body, {
     text: () => message.content,
     send: (changed) => conversation.resend(message, changed, options()),
@@ -138,7 +138,7 @@ function createEditor(body, { text, send }) {
   };
   const form = element(
     "form",
-    { class: "turn-editor", onsubmit: (event) => { event.preventDefault(); submit(); } },
+    { class: "message-editor", onsubmit: (event) => { event.preventDefault(); submit(); } },
     field,
     element(
       "div",
@@ -201,7 +201,7 @@ function createAnswerTurn(first, { options }) {
     },
   });
   return {
-    node: element("li", { class: "turn turn-answer" }, element("h3", { class: "turn-role" }, "Model"), answer.node),
+    node: element("li", { class: "message message-answer" }, element("h3", { class: "message-role" }, "Model"), answer.node),
     update(next, ids) {
       message = next;
       versions.update(message, ids);

@@ -24,7 +24,12 @@ export function mountJourneyMap(host, catalogue, { onSelect }) {
       element("ol", { class: "stations" }, stages.map((stage) => element("li", {}, station(stage)))),
     );
   });
-  const line = element("ol", { class: "stretches" }, stretches);
+  const legend = element(
+    "li",
+    { class: "legend", "aria-hidden": "true" },
+    element("span", {}, "service"), element("span", { class: "legend-model" }, "model"),
+  );
+  const line = element("ol", { class: "stretches" }, stretches, legend);
   host.append(line);
 
   function station(stage) {
