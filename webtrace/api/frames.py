@@ -1,16 +1,18 @@
-"""Reads a client's frame as a message, or says which field is wrong."""
+"""Reads a client's JSON as a typed message, or says which field is wrong."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from django.conf import settings
 
 from webtrace.events import ClientMessage, SocketError
+
+T = TypeVar("T")
 
 MAX_EVENT_ID = 100
 MAX_NAME = 200
@@ -35,20 +37,25 @@ def read_frame(text: str) -> ClientMessage:
     if size > settings.MAX_FRAME_BYTES:
         limit = settings.MAX_FRAME_BYTES
         raise UnreadableFrame("too_large", f"The frame has {size:,} bytes; at most {limit:,} are allowed.")
-    if _SUSPECT.search(text):
-        _refuse_unstorable(text)
-    try:
-        message = _decoder.decode(text)
-    except msgspec.ValidationError as error:
-        raise UnreadableFrame("invalid_value", *explain(error), _event_id(text)) from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        _refuse_unstorable(text)  # NaN is the usual reason, and then the field can be named
-        raise UnreadableFrame("invalid_json", f"The frame is not valid JSON: {error}.") from None
+    message = decode(text, _decoder)
     _check_names(message)
     return message
 
 
-def explain(error: msgspec.ValidationError) -> tuple[str, str | None]:
+def decode(text: str, decoder: msgspec.json.Decoder[T]) -> T:
+    """JSON text as the decoder's type. Raises UnreadableFrame."""
+    if _SUSPECT.search(text):
+        _refuse_unstorable(text)
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        raise UnreadableFrame("invalid_value", *_explain(error), _event_id(text)) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        _refuse_unstorable(text)  # NaN is the usual reason, and then the field can be named
+        raise UnreadableFrame("invalid_json", f"This is not valid JSON: {error}.") from None
+
+
+def _explain(error: msgspec.ValidationError) -> tuple[str, str | None]:
     """A validation error as (message, field): `Expected `str`, got `int` - at `$.input``."""
     text = str(error)[:500]
     path = match[1] if (match := _PATH.search(text)) else ""
@@ -90,7 +97,7 @@ def _refuse_unstorable(text: str) -> None:
     if (found := first_unstorable(loaded)) is not None:
         field, what = found
         name = field[:MAX_NAME]
-        message = f"{name or 'The frame'} must not hold {what}."
+        message = f"{name or 'The text'} must not hold {what}."
         raise UnreadableFrame("invalid_value", message, name or None, _event_id_of(loaded))
 
 

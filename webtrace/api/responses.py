@@ -1,0 +1,89 @@
+"""/api/v1/responses: the record of a response, its events, its feedback."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+
+from webtrace.api.http import Problem, identifier, integer, read_body
+from webtrace.api.markdown import to_html
+from webtrace.conversations import log, selectors, services
+from webtrace.conversations.log import Place
+from webtrace.conversations.models import Response
+from webtrace.events import END_TYPES
+from webtrace.gateway.principal import Principal
+
+MAX_COMMENT = 2000
+
+
+class FeedbackGiven(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rating: Literal[1, -1] | None
+    comment: str = ""
+
+
+_feedback = msgspec.json.Decoder(FeedbackGiven)
+
+
+def show(request: HttpRequest, principal: Principal, response_id: str) -> dict[str, Any]:
+    response = _own(principal, response_id)
+    ended = response.status not in Response.ACTIVE
+    return {
+        "id": response.pk,
+        "conversation_id": response.conversation_id,
+        "message_id": response.user_message_id,
+        "answer_id": response.answer_id,
+        "status": response.status,
+        "finish_reason": response.finish_reason or None,
+        "text": response.text,
+        "html": to_html(response.text) if ended else None,
+        "sampling": response.sampling,
+        "usage": {
+            "input_tokens": response.num_prompt_tokens,
+            "output_tokens": response.num_answer_tokens,
+            "cached_tokens": response.num_prefix_tokens,
+        },
+        "error": {"code": response.error_code, "message": response.error_message} if response.error_code else None,
+        "model": response.model or None,
+        "fingerprint": response.fingerprint or None,
+        "timings": {
+            "queue_ms": response.queue_ms,
+            "time_to_first_token_ms": response.time_to_first_token_ms,
+            "end_to_end_ms": response.end_to_end_ms,
+        },
+        "created_at": response.created_at,
+        "epoch": response.epoch,
+        "feedback": feedback_of(response),
+    }
+
+
+def events(request: HttpRequest, principal: Principal, response_id: str) -> HttpResponse:
+    """A page of the log after (`epoch`, `after`); `finished` when nothing follows it any more."""
+    response = _own(principal, response_id)
+    place = Place(integer(request, "epoch", 0), integer(request, "after", 0))
+    lines = log.read(response.pk, place)
+    finished = lines[-1].type in END_TYPES if lines else response.status not in Response.ACTIVE
+    body = f'{{"events":[{",".join(line.text for line in lines)}],"finished":{"true" if finished else "false"}}}'
+    return HttpResponse(body, content_type="application/json")
+
+
+def give_feedback(request: HttpRequest, principal: Principal, response_id: str) -> dict[str, Any]:
+    given = read_body(request, _feedback)
+    if len(given.comment) > MAX_COMMENT:
+        raise Problem(
+            400, "too_large", f"comment has {len(given.comment)} characters; at most {MAX_COMMENT} are allowed.",
+            "comment",
+        )  # fmt: skip
+    response = _own(principal, response_id)
+    services.give_feedback(response=response, rating=given.rating, comment=given.comment)
+    return {"rating": given.rating, "comment": given.comment if given.rating else ""}
+
+
+def feedback_of(response: Response) -> dict[str, Any] | None:
+    feedback = getattr(response, "feedback", None)
+    return {"rating": feedback.rating, "comment": feedback.comment} if feedback else None
+
+
+def _own(principal: Principal, response_id: str) -> Response:
+    return selectors.response(owner=principal.user, response_id=identifier(response_id))

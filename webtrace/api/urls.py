@@ -1,0 +1,23 @@
+"""The HTTP API."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from webtrace.api import conversations, me, openai, responses
+from webtrace.api.http import endpoint
+
+urlpatterns = [
+    path("api/v1/me", endpoint(visitors=True, GET=me.show)),
+    path("api/v1/conversations", endpoint(visitors=True, GET=conversations.index)),
+    path(
+        "api/v1/conversations/<str:conversation_id>",
+        endpoint(GET=conversations.show, PATCH=conversations.change, DELETE=conversations.delete),
+    ),
+    path("api/v1/conversations/<str:conversation_id>/export", endpoint(GET=conversations.export)),
+    path("api/v1/responses/<str:response_id>", endpoint(GET=responses.show)),
+    path("api/v1/responses/<str:response_id>/events", endpoint(GET=responses.events)),
+    path("api/v1/responses/<str:response_id>/feedback", endpoint(PUT=responses.give_feedback)),
+    path("v1/models", openai.models),
+    path("v1/chat/completions", openai.chat_completions),
+]
