@@ -101,20 +101,22 @@ class Encoder:
         `WINDOW_TOKENS` is read in consecutive windows that do not see each other; the mean runs over the
         tokens of all of them. ValueError when there are too many texts or one text is too long.
         """
+        return sentence_vectors(self.layer_means(texts))
+
+    def layer_means(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """What the safety heads read: mean token states [texts, layers + 1, 384], the first before any layer.
+
+        Early layers still know the wording, the last one mostly the topic. Bounds and errors as in `embed`.
+        """
         if len(texts) > BATCH_LIMIT:
             raise ValueError(f"texts: {len(texts)} given, at most {BATCH_LIMIT} a call")
         windows = [self._windows(index, text) for index, text in enumerate(texts)]
-        vectors = np.empty((len(texts), WIDTH), dtype=np.float32)
+        means = np.empty((len(texts), NUM_LAYERS + 1, WIDTH), dtype=np.float32)
         with torch.inference_mode():
             for index, text_windows in enumerate(windows):
-                states = torch.cat([self._states(window) for window in text_windows])
-                vectors[index] = functional.normalize(states.mean(dim=0), dim=0).cpu().numpy()
-        return vectors
-
-    def embed_all(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The same for any number of texts, one call after another: for training and evaluation."""
-        batches = [self.embed(texts[at : at + BATCH_LIMIT]) for at in range(0, len(texts), BATCH_LIMIT)]
-        return np.concatenate(batches) if batches else np.empty((0, WIDTH), dtype=np.float32)
+                states = torch.cat([self._states(window) for window in text_windows], dim=1)
+                means[index] = states.mean(dim=1).cpu().numpy()
+        return means
 
     def _windows(self, index: int, text: str) -> list[list[int]]:
         """Token ids of a text, cut into windows that each begin with [CLS] and end with [SEP]."""
@@ -125,12 +127,19 @@ class Encoder:
         return [[self._begin, *part, self._end] for part in _parts(ids, room)]
 
     def _states(self, ids: list[int]) -> Tensor:
-        """Final states [len(ids), width] of one window."""
-        states = self._words[torch.tensor(ids, device=self._words.device)] + self._positions[: len(ids)]
-        states = self._norm.normalise(states)
+        """States [layers + 1, len(ids), width] of one window: before the first layer and after each."""
+        rows = self._words[torch.tensor(ids, device=self._words.device)] + self._positions[: len(ids)]
+        states = [self._norm.normalise(rows)]
         for layer in self._layers:
-            states = layer.forward(states)
-        return states
+            states.append(layer.forward(states[-1]))
+        return torch.stack(states)
+
+
+def sentence_vectors(layer_means: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Unit vectors [texts, width] from `Encoder.layer_means`: the last layer's mean divided by its length."""
+    last = layer_means[:, -1]
+    vectors: NDArray[np.float32] = last / np.linalg.norm(last, axis=1, keepdims=True)
+    return vectors
 
 
 def _parts(ids: list[int], size: int) -> Iterator[list[int]]:

@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
-from inference.encoder import BATCH_LIMIT, MAX_WINDOWS, WINDOW_TOKENS, Encoder
+from inference.encoder import BATCH_LIMIT, MAX_WINDOWS, WINDOW_TOKENS, Encoder, sentence_vectors
 
-FOLDER = Path(os.environ.get("WEBTRACE_DATA", "data")) / "models" / "all-MiniLM-L6-v2"
+FOLDER = Path(os.environ.get("WEBTRACE_DATA", Path(__file__).parents[2] / "data")) / "models" / "all-MiniLM-L6-v2"
 
 TEXTS = [
     "Tell me a political joke",
@@ -111,12 +111,16 @@ def test_limits_are_named(encoder: Encoder) -> None:
         encoder.embed(["fine", too_long])
 
 
-def test_any_number_of_texts_goes_through_in_batches(encoder: Encoder) -> None:
-    texts = [f"number {index}" for index in range(BATCH_LIMIT + 3)]
-    vectors = encoder.embed_all(texts)
-    assert vectors.shape == (BATCH_LIMIT + 3, 384)
-    assert np.array_equal(vectors[-1], encoder.embed([texts[-1]])[0])
-    assert encoder.embed_all([]).shape == (0, 384)
+def test_layer_means_equal_the_reference(encoder: Encoder, reference: BertModel) -> None:
+    ids = encoder._windows(0, TEXTS[0])[0]
+    with torch.inference_mode():
+        states = reference(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states
+    expected = np.stack([layer[0].mean(dim=0).numpy() for layer in states])
+    means = encoder.layer_means([TEXTS[0]])
+    assert means.shape == (1, 7, 384)
+    np.testing.assert_allclose(means[0], expected, atol=1e-4)
+    np.testing.assert_array_equal(sentence_vectors(means), encoder.embed([TEXTS[0]]))
+    assert encoder.embed([]).shape == (0, 384)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
