@@ -10,7 +10,7 @@ from django.contrib.auth.forms import UserCreationForm
 from webtrace.accounts.models import ApiKey, User
 
 
-class SignUpForm(UserCreationForm[User]):
+class SignUpForm(UserCreationForm):  # type: ignore[type-arg]
     """Makes a user, or gives the guest of this browser a name and a password."""
 
     class Meta:
