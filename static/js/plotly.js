@@ -5,7 +5,7 @@ let loading = null;
 /** Resolves with the library. */
 export function loadPlotly() {
   loading ??= new Promise((resolve, reject) => {
-    allowStyles();
+    replaceStyles();
     const script = document.createElement("script");
     script.src = "/static/plotly/plotly.min.js";
     script.onload = () => resolve(window.Plotly);
@@ -18,21 +18,18 @@ export function loadPlotly() {
   return loading;
 }
 
-/**
- * Plotly adds its style sheet as an inline element unless one with this id and class is there: what it needs stands in
- * stages.css. The few style attributes it writes into its pictures are refused by the policy as attributes, but are
- * fine through the object model.
- */
-function allowStyles() {
-  const marker = document.createElement("meta");
-  marker.id = "plotly.js-style-global";
-  marker.className = "no-inline-styles";
-  document.head.append(marker);
-  const { setAttribute } = Element.prototype;
-  SVGElement.prototype.setAttribute = function setSafely(name, value) {
-    if (name === "style") this.style.cssText = value;
-    else setAttribute.call(this, name, value);
-  };
+// Plotly and the map library inside it put their style sheets into the page as inline elements, which the policy refuses,
+// unless elements with these ids are there (the second is part of this Plotly release). What the charts need of them
+// stands in stages.css.
+const STYLES = ["plotly.js-style-global", "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53"];
+
+function replaceStyles() {
+  for (const id of STYLES) {
+    const marker = document.createElement("meta");
+    marker.id = id;
+    marker.className = "no-inline-styles";
+    document.head.append(marker);
+  }
 }
 
 /** What all charts share: the page's own type and ink on its own ground. */
