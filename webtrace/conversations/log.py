@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -17,7 +17,7 @@ from django.db import transaction
 from django.db.models import Max, Q
 
 from webtrace.conversations.models import EventBatch, Response
-from webtrace.events import LoggedEvent
+from webtrace.events import ResponseEvent
 
 
 class Place(NamedTuple):
@@ -42,11 +42,24 @@ class Line(msgspec.Struct, frozen=True, array_like=True):
     def place(self) -> Place:
         return Place(self.epoch, self.number)
 
-    @classmethod
-    def of(cls, event: LoggedEvent) -> Line:
-        """The line of a numbered event. Non-finite numbers become null."""
-        kind = str(event.__struct_config__.tag)
-        return cls(event.epoch, event.sequence_number, kind, msgspec.json.encode(event).decode())
+
+class Numbering:
+    """Gives one response's events of one epoch their numbers, from `place` on."""
+
+    def __init__(self, response_id: UUID, place: Place) -> None:
+        self.response_id = response_id
+        self.place = place
+
+    def line(self, kind: type[ResponseEvent], **fields: Any) -> Line:
+        """The next line: an event of this kind with these fields."""
+        self.place = Place(self.place.epoch, self.place.number + 1)
+        return line(self.response_id, self.place, kind, **fields)
+
+
+def line(response_id: UUID, place: Place, kind: type[ResponseEvent], **fields: Any) -> Line:
+    """One event as a line. Non-finite numbers become null."""
+    event = kind(response_id=str(response_id), epoch=place.epoch, sequence_number=place.number, **fields)
+    return Line(place.epoch, place.number, str(kind.__struct_config__.tag), msgspec.json.encode(event).decode())
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,14 @@ def digest(message: ResponseCreate) -> str:
     return hashlib.sha256(msgspec.json.encode(message, order="deterministic")).hexdigest()
 
 
+def repeated_response(*, owner: User, message: ResponseCreate) -> Response | None:
+    """The response that the same request has already made within a day. Raises EventIdReused."""
+    earlier = selectors.repeated(owner=owner, event_id=message.event_id, now=timezone.now())
+    if earlier is not None and earlier.body_digest != digest(message):
+        raise EventIdReused(f"event_id {message.event_id!r} was used for another request within a day.")
+    return earlier
+
+
 @transaction.atomic
 def start_response(
     *,
@@ -62,35 +70,28 @@ def start_response(
     sampling: Sampling,
     transport: str,
     keep: bool = True,
-    refusal: ErrorBody | None = None,
+    refused: bool = False,
 ) -> tuple[Response, bool]:
     """A response for this request, with its conversation and messages, and whether it is new.
 
     The same `event_id` with the same body gives the same response again; with another body it raises EventIdReused.
-    A refused request is stored without touching the conversation. Raises Conversation.DoesNotExist, UnknownParent.
+    A refused request leaves the conversation as it is. Raises Conversation.DoesNotExist, UnknownParent.
     """
     # One request of an owner at a time, so that a repeated event_id meets its first.
     User.objects.select_for_update().get(pk=owner.pk)
-    body_digest = digest(message)
-    if earlier := selectors.repeated(owner=owner, event_id=message.event_id, now=timezone.now()):
-        if earlier.body_digest != body_digest:
-            raise EventIdReused(f"event_id {message.event_id!r} was used for another request within a day.")
+    if earlier := repeated_response(owner=owner, message=message):
         return earlier, False
     response = Response(
         owner=owner,
         event_id=message.event_id,
-        body_digest=body_digest,
+        body_digest=digest(message),
         transport=transport,
         requested_model=message.model,
         sampling=msgspec.to_builtins(sampling, str_keys=True),
         request=_request(message),
         trace=message.trace,
     )
-    if refusal is not None:
-        response.status = Response.Status.FAILED
-        response.finish_reason = "refused"
-        response.refused_at_stage = "gateway"
-        response.error_code, response.error_message = refusal.code, storable(refusal.message)
+    if refused:
         response.conversation = _conversation_if_own(owner, message.conversation_id)
     elif keep:
         _add_turn(response, owner, message)
@@ -177,17 +178,16 @@ def end_line(*, response_id: UUID, place: log.Place, ending: Ending, last: int =
     """The end event at its place; `last` is the interrupted epoch's last number that counts."""
     kind, _ = _ENDS[ending.finish_reason]
     more = {"last_sequence_number": last} if kind is ResponseInterrupted else {}
-    event = kind(
-        response_id=str(response_id),
-        epoch=place.epoch,
-        sequence_number=place.number,
+    return log.line(
+        response_id,
+        place,
+        kind,
         finish_reason=ending.finish_reason,
         text=ending.text,
         usage=ending.usage,
         error=ending.error,
         **more,
     )
-    return log.Line.of(event)  # type: ignore[arg-type]
 
 
 @transaction.atomic

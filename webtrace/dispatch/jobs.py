@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import cast
 from uuid import UUID
 
 from django.db import transaction
@@ -57,22 +59,25 @@ def take(*, response_id: UUID, worker: Worker) -> Taken | None:
     response.taken_at = job.taken_at
     response.queue_ms = max(0.0, (job.taken_at - job.created_at).total_seconds() * 1000)
     response.save(update_fields=("epoch", "status", "worker_id", "model", "fingerprint", "taken_at", "queue_ms"))
-    first = ResponseInProgress(
-        response_id=str(response_id),
-        epoch=response.epoch,
-        sequence_number=1,
-        worker_id=worker.pk,
-        model=worker.model,
-        fingerprint=worker.fingerprint,
-    )
-    lines = [log.Line.of(first)]
+    lines = [
+        log.line(
+            response_id,
+            log.Place(response.epoch, 1),
+            ResponseInProgress,
+            worker_id=worker.pk,
+            model=worker.model,
+            fingerprint=worker.fingerprint,
+        )
+    ]
     log.append([log.Write(response_id, response.epoch, lines)])
     return Taken(response, response.epoch, response.queue_ms, lines)
 
 
-def waiting(*, limit: int) -> list[UUID]:
-    """The jobs nobody has taken, oldest first."""
-    return list(Job.objects.filter(worker=None).order_by("created_at").values_list("pk", flat=True)[:limit])
+def waiting(*, limit: int, waited_s: float = 0.0) -> list[UUID]:
+    """The jobs nobody has taken for at least so long, oldest first."""
+    before = Now() - datetime.timedelta(seconds=waited_s)
+    found = Job.objects.filter(worker=None, created_at__lte=before).order_by("created_at")
+    return list(found.values_list("pk", flat=True)[:limit])
 
 
 def watch(*, response_ids: Collection[UUID]) -> None:
@@ -102,10 +107,10 @@ def cancel(*, response_id: UUID, reason: FinishReason = "cancelled") -> CancelRe
     return CancelResult(worker_id=job.worker_id)
 
 
-def cancels_of(*, worker_id: str) -> dict[UUID, str]:
+def cancels_of(*, worker_id: str) -> dict[UUID, FinishReason]:
     """The cancels that stand for a worker's jobs, with the finish reason asked for."""
     asked = Job.objects.filter(worker=worker_id).exclude(cancel_requested="")
-    return dict(asked.values_list("pk", "cancel_requested"))
+    return {pk: cast(FinishReason, reason) for pk, reason in asked.values_list("pk", "cancel_requested")}
 
 
 @transaction.atomic

@@ -33,16 +33,25 @@ def previous_worker(response: Response) -> str | None:
     return earlier.exclude(worker_id="").order_by("-created_at").values_list("worker_id", flat=True).first()
 
 
-def choose(*, workers: Iterable[Worker], requested: str, previous: str | None, now: datetime) -> Choice:
-    """The least busy living worker that has the model; an equal region and a warm prefix count for it."""
+def choose(
+    *, workers: Iterable[Worker], requested: str, previous: str | None, now: datetime, impatient: str | None = None
+) -> Choice:
+    """The least busy living worker that has the model; an equal region and a warm prefix count for it.
+
+    `impatient` names a worker that takes the job whoever is best, because it has waited too long already.
+    """
     everyone = list(workers)
     able = [worker for worker in everyone if requested in ("auto", worker.model)]
     best = min(able, key=lambda worker: _rank(worker, previous), default=None)
+    why = ""
+    if best is not None and impatient is not None and best.pk != impatient:
+        own = next((worker for worker in able if worker.pk == impatient), None)
+        best, why = (own, ", and the job had waited too long for a better one") if own else (best, "")
     candidates = [_row(worker, best, requested, previous, now) for worker in everyone]
     if best is None:
-        return Choice(None, candidates, f"No living worker has the model {requested!r}.")
+        return Choice(None, candidates, f"no living worker has the model {requested!r}")
     chosen = next(row for row in candidates if row.chosen)
-    return Choice(best, candidates, f"{chosen.name}: {chosen.reason}.")
+    return Choice(best, candidates, f"{chosen.name}: {chosen.reason}{why}")
 
 
 def _rank(worker: Worker, previous: str | None) -> tuple[bool, int, int, str]:

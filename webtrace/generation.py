@@ -1,0 +1,215 @@
+"""Stages 8-26: follows the engine's progress on one response and reports it, releasing text as it may be shown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from statistics import median, quantiles
+from typing import NamedTuple
+
+from inference import messages as m
+from inference.text import Tokenizer
+from webtrace import reports, summaries
+from webtrace.events import KVState, StepTiming, TraceStep, Usage
+from webtrace.timing import Stages
+from webtrace.worker.engine import Progress
+from webtrace.worker.recorder import Recording
+
+
+class _Held(NamedTuple):
+    """A step whose text has not been released yet; it arrived `at_ms`."""
+
+    step: m.Step
+    at_ms: float
+
+
+class _Chunk(NamedTuple):
+    at_ms: float
+    num_bytes: int
+
+
+class Generation:
+    """What is known of one response while it is generated."""
+
+    def __init__(
+        self, request: m.Generate, ready: m.Ready, tokenizer: Tokenizer, stages: Stages, recording: Recording
+    ) -> None:
+        self._request = request
+        self._ready = ready
+        self._tokenizer = tokenizer
+        self._stages = stages
+        self._recording = recording
+        self._sequence_started_ms = 0.0
+        self._prefilled: m.Prefilled | None = None
+        self._held: list[_Held] = []
+        self._arrivals_ms: list[float] = []
+        self._chunks: list[_Chunk] = []
+        self._num_held_back = 0
+        self.num_prefix_tokens = 0
+        self.token_ids: list[int] = []
+        self.ended: m.Ended | None = None
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(len(self._request.token_ids), len(self.token_ids), self.num_prefix_tokens)
+
+    @property
+    def all_token_ids(self) -> list[int]:
+        """Prompt and answer."""
+        return [*self._request.token_ids, *self.token_ids]
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """Time and memory it took, as far as the engine said."""
+        if self.ended is None:
+            return {}
+        return {
+            "prefill_ms": self.ended.prefill_ms,
+            "decode_ms": self.ended.decode_ms,
+            "num_blocks": self.ended.num_blocks,
+            "num_bytes": self.ended.num_bytes,
+        }
+
+    @property
+    def time_to_first_token_ms(self) -> float | None:
+        """From the taking of the job to the first released text."""
+        return self._chunks[0].at_ms if self._chunks else None
+
+    async def follow(self, progress: AsyncIterator[Progress]) -> None:
+        """Take every message of the engine until the sequence has ended."""
+        async for message in progress:
+            match message:
+                case m.Started():
+                    self._sequence_started_ms = self._stages.elapsed_ms()
+                    self.num_prefix_tokens = message.num_prefix_tokens
+                case m.Prefilled():
+                    self._prefilled = message
+                    self._report_layers(message)
+                case m.Step():
+                    self._take(message)
+                case m.Ended():
+                    self.ended = message
+                    self._release(message.text)
+
+    def _take(self, step: m.Step) -> None:
+        at_ms = self._stages.elapsed_ms()
+        self._arrivals_ms.append(at_ms)
+        self.token_ids.append(step.token)
+        self._num_held_back += step.held_bytes > 0
+        self._held.append(_Held(step, at_ms))
+        self._release()
+
+    def _release(self, tail: str = "") -> None:
+        """Show the steps that were held: their text first, then what the trace says of them."""
+        held, self._held = self._held, []
+        text = "".join(one.step.text for one in held) + tail
+        if text:
+            self._chunks.append(_Chunk(self._stages.elapsed_ms(), len(text.encode())))
+            self._recording.release(text)
+        for one in held:
+            if one.step.step == 0:
+                self._report_first_choice(one.step)
+            self._report_step(one)
+
+    # ------------------------------------------------------------ stages, as soon as they are known
+
+    def _report_layers(self, prefilled: m.Prefilled) -> None:
+        for time in prefilled.stages:
+            if time.stage != "logits":
+                account = summaries.model_stage(time, self._ready.model, prefilled)
+                self._stages.report(time.stage, account, self._after_start(time.started_ms), time.duration_ms)
+
+    def _report_first_choice(self, step: m.Step) -> None:
+        if self._prefilled is None:
+            return
+        time = next((one for one in self._prefilled.stages if one.stage == "logits"), None)
+        logits = summaries.logits(self._prefilled, self._tokenizer, self._ready.model["width"])
+        started_ms = self._after_start(time.started_ms) if time else None
+        self._stages.report("logits", logits, started_ms, time.duration_ms if time else None)
+        self._stages.report("probabilities", summaries.probabilities(step), None, None)
+        self._stages.report("sampling", summaries.sampling(step, self._request.sampling), None, step.sample_ms)
+
+    def _report_step(self, held: _Held) -> None:
+        step = held.step
+        earlier = len(self._request.token_ids) - 1 + step.step  # positions before this step's newest
+        first = step.step == 0 and self._prefilled is not None
+        self._recording.trace(
+            TraceStep,
+            step=step.step,
+            position=earlier + 1,
+            token=step.token,
+            token_text=step.token_text,
+            text=step.text,
+            held_bytes=step.held_bytes,
+            raw_logprob=step.raw_logprob,
+            logprob=step.logprob,
+            rank=step.rank,
+            entropy=step.entropy,
+            candidates=step.candidates,
+            ledger=step.ledger,
+            kv=KVState(
+                num_blocks=step.num_blocks,
+                rows_computed=self._prefilled.num_computed if first and self._prefilled else 1,
+                rows_reused=self._prefilled.num_reused if first and self._prefilled else earlier,
+            ),
+            timing=StepTiming(held.at_ms, step.forward_ms, step.sample_ms, step.batch_size),
+        )
+
+    def _after_start(self, ms: float | None) -> float | None:
+        return None if ms is None else self._sequence_started_ms + ms
+
+    # ------------------------------------------------------------ stages that only the end completes
+
+    def report_end(self, finish_reason: str) -> None:
+        """Stages 22-24 and 26."""
+        ended = self.ended
+        if ended is None or self._prefilled is None:
+            return
+        first, last = (self._arrivals_ms[0], self._arrivals_ms[-1]) if self._arrivals_ms else (None, None)
+        num_steps = len(self.token_ids)
+        loop_ms = last - first if first is not None and last is not None else None
+        self._stages.report("append", summaries.append(num_steps, finish_reason, ended.stop), first, loop_ms)
+        self._stages.report("kv_cache", summaries.kv_cache(self._cache(ended, self._prefilled)), None, None)
+        self._stages.report("detokenize", summaries.detokenize(self._detokenized()), None, None)
+        stream = self._stream()
+        duration = self._chunks[-1].at_ms - self._chunks[0].at_ms if self._chunks else None
+        self._stages.report("stream", summaries.stream(stream), stream.time_to_first_token_ms, duration)
+
+    def _cache(self, ended: m.Ended, prefilled: m.Prefilled) -> reports.KVCacheReport:
+        decode_steps = max(0, len(self.token_ids) - 1)
+        num_prompt = len(self._request.token_ids)
+        read = sum(num_prompt + step for step in range(decode_steps))
+        return reports.KVCacheReport(
+            block_size=self._ready.block_size,
+            num_blocks=ended.num_blocks,
+            num_blocks_total=self._ready.num_blocks,
+            num_bytes=ended.num_bytes,
+            num_prompt_tokens=num_prompt,
+            num_prefix_tokens=ended.num_prefix_tokens,
+            rows_computed=prefilled.num_computed + decode_steps,
+            rows_reused=prefilled.num_reused + read,
+            prefill_ms=ended.prefill_ms,
+            decode_ms=ended.decode_ms,
+            num_decode_steps=decode_steps,
+        )
+
+    def _detokenized(self) -> reports.DetokenizeReport:
+        spoken = [token for token in self.token_ids if not self._tokenizer.is_control(token)]
+        return reports.DetokenizeReport(
+            num_tokens=len(self.token_ids),
+            num_bytes=sum(len(self._tokenizer.token_bytes(token)) for token in spoken),
+            num_characters=len(self._recording.text),
+            num_held_back=self._num_held_back,
+        )
+
+    def _stream(self) -> reports.StreamReport:
+        gaps = [later - earlier for earlier, later in pairwise(self._arrivals_ms)]
+        return reports.StreamReport(
+            num_chunks=len(self._chunks),
+            num_bytes=sum(chunk.num_bytes for chunk in self._chunks),
+            time_to_first_token_ms=self.time_to_first_token_ms,
+            inter_token_ms_median=median(gaps) if gaps else None,
+            inter_token_ms_p95=quantiles(gaps, n=20)[-1] if len(gaps) > 1 else None,
+            tokens_per_second=1000 * len(gaps) / sum(gaps) if gaps and sum(gaps) > 0 else None,
+            end_to_end_ms=self._stages.elapsed_ms(),
+        )

@@ -1,0 +1,314 @@
+"""One request from Send to stored answer: the stages in order.
+
+`admit` runs in the web process (stages 1 and 2), `run` in the worker (retrieval to storage). Both read like the
+catalogue of stages; how a stage's report is worded stands in `webtrace.summaries`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from channels.db import database_sync_to_async
+from django.db import transaction
+
+from inference.messages import Generate, Sampling
+from inference.text import TemplateFailed
+from webtrace import events, summaries
+from webtrace.conversations import log, selectors, services
+from webtrace.conversations.models import Conversation, Response
+from webtrace.conversations.services import Ending
+from webtrace.dispatch import bell, jobs
+from webtrace.dispatch.routing import Choice
+from webtrace.events import ErrorBody
+from webtrace.gateway import checks, limits, rejections
+from webtrace.gateway.incoming import Incoming
+from webtrace.gateway.principal import Principal
+from webtrace.generation import Generation
+from webtrace.prompt import Assembler, Prompt, PromptTooLong, Turn, num_shared_tokens
+from webtrace.reports import Source, StorageReport, StoredRow
+from webtrace.timing import Account, Stages
+from webtrace.worker.engine import Engine, EngineLost
+from webtrace.worker.recorder import Recording
+from webtrace.worker.stop import Stopped
+
+# ---------------------------------------------------------------- in the web process
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """The response that will answer; `is_new` is false when this `event_id` had already made it."""
+
+    response_id: UUID
+    is_new: bool
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The gateway said no. `response_id` names the stored journey, if there is one."""
+
+    error: ErrorBody
+    response_id: UUID | None
+
+
+async def admit(incoming: Incoming, principal: Principal, *, keep: bool = True) -> Admitted | Refused:
+    """Stages 1 and 2. `keep` false makes no conversation (for clients that send the whole history each time)."""
+    outcome: Admitted | Refused = await database_sync_to_async(_admit)(incoming, principal, keep)
+    if isinstance(outcome, Admitted) and outcome.is_new:
+        await bell.ring_job(outcome.response_id)
+    return outcome
+
+
+def _admit(incoming: Incoming, principal: Principal, keep: bool) -> Admitted | Refused:
+    reports: list[dict[str, Any]] = []
+    stages = Stages(incoming.arrived, "web", reports.append)
+    stages.report("request", summaries.request(incoming), 0.0, stages.elapsed_ms())
+    try:
+        if earlier := services.repeated_response(owner=principal.user, message=incoming.message):
+            return Admitted(earlier.pk, is_new=False)
+        with stages.run("gateway") as account:
+            verdict = checks.run_checks(incoming, principal)
+            summaries.gateway(account, verdict)
+        if verdict.error is not None and not limits.may_store_refusal(principal):
+            _count_refusal(incoming, principal, verdict.error)
+            return Refused(verdict.error, None)
+        response, is_new = _store(incoming, principal, keep, verdict.error, reports)
+    except services.EventIdReused as problem:
+        return Refused(ErrorBody("event_id_reused", str(problem), "event_id"), None)
+    except (Conversation.DoesNotExist, services.UnknownParent):  # deleted since it was checked
+        return Refused(ErrorBody("not_found", "There is no such conversation of yours.", "conversation_id"), None)
+    return Refused(verdict.error, response.pk) if verdict.error else Admitted(response.pk, is_new)
+
+
+@transaction.atomic
+def _store(
+    incoming: Incoming,
+    principal: Principal,
+    keep: bool,
+    refusal: ErrorBody | None,
+    reports: Sequence[dict[str, Any]],
+) -> tuple[Response, bool]:
+    """The response with its first events, and its job; a refused one with its end instead."""
+    sampling = summaries.with_seed(incoming.message.sampling)
+    response, is_new = services.start_response(
+        owner=principal.user,
+        message=incoming.message,
+        sampling=sampling,
+        transport=incoming.transport,
+        keep=keep,
+        refused=refusal is not None,
+    )
+    if not is_new:
+        return response, False
+    numbering = log.Numbering(response.pk, log.START)
+    lines = [numbering.line(events.ResponseCreated, **summaries.created(response, sampling))]
+    if response.trace:
+        lines += [numbering.line(events.TraceStage, **report) for report in reports]
+    if refusal is None:
+        lines.append(numbering.line(events.ResponseQueued, position=jobs.enqueue(response)))
+        log.append([log.Write(response.pk, 0, lines)])
+        return response, True
+    ending = Ending("refused", "", error=refusal, record={"refused_at_stage": "gateway"})
+    place = log.Place(0, numbering.place.number + 1)
+    lines.append(services.end_line(response_id=response.pk, place=place, ending=ending))
+    services.end_response(response_id=response.pk, epoch=0, lines=lines, ending=ending)
+    return response, True
+
+
+def _count_refusal(incoming: Incoming, principal: Principal, error: ErrorBody) -> None:
+    rejections.record(
+        code=error.code,
+        message=error.message,
+        transport=incoming.transport,
+        field=error.field,
+        owner=principal.user,
+        address=principal.address,
+        num_bytes=len(incoming.frame.encode()),
+    )
+
+
+# ---------------------------------------------------------------- in the worker
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What a worker lends to every journey."""
+
+    engine: Engine
+    assembler: Assembler
+
+
+@dataclass(frozen=True)
+class Routed:
+    """Stage 5: it precedes the taking of the job, since template and tokenizer belong to the model it chooses."""
+
+    choice: Choice
+    started_ms: float
+    duration_ms: float
+
+
+async def run(taken: jobs.Taken, routed: Routed, tools: Tools, recording: Recording, stages: Stages) -> Ending:
+    """Retrieval to storage. Returns the end, which the caller writes.
+
+    Never raises for what can happen to a request: a refusal, a cancel, a lost engine are ends.
+    """
+    response, stop = taken.response, recording.stop
+    sampling = msgspec.convert(response.sampling, Sampling, str_keys=True)
+    generation: Generation | None = None
+    try:
+        with stages.run("retrieval") as account:
+            summaries.retrieval(account, asked=response.request["retrieval"])
+        stop.check()
+        with stages.run("prompt") as account:
+            turns: Turns = await database_sync_to_async(_turns)(response)
+            prompt = await _assemble(account, tools.assembler, turns, sampling)
+        stages.report("routing", summaries.routing(routed.choice, response), routed.started_ms, routed.duration_ms)
+        stop.check()
+        with stages.run("tokens") as account:
+            summaries.tokens(account, prompt, tools.assembler.tokenizer)
+        with stages.run("token_ids") as account:
+            summaries.token_ids(account, prompt.token_ids, tools.assembler.tokenizer)
+        stop.check()
+        request = _request(response, prompt, sampling, tools)
+        generation = Generation(request, tools.engine.require(), tools.assembler.tokenizer, stages, recording)
+        await generation.follow(tools.engine.generate(request, stop))
+        ending = _ending(response, generation, recording)
+    except PromptTooLong as problem:
+        return _refused_in_worker("prompt", ErrorBody("context_length_exceeded", str(problem), "input"))
+    except TemplateFailed as problem:
+        return _refused_in_worker("prompt", ErrorBody("invalid_value", str(problem), "input"))
+    except Stopped:
+        return Ending(stop.reason or "cancelled", "")
+    except EngineLost as problem:
+        error = ErrorBody("engine_lost", f"The engine stopped while it worked on this: {problem}.")
+        if generation is None:
+            return Ending("error", "", error=error)
+        return Ending("error", recording.text, generation.usage, error, _record(response, generation))
+    generation.report_end(ending.finish_reason)
+    with stages.run("storage") as account:
+        summaries.storage(account, await database_sync_to_async(_stored)(response, recording))
+    return ending
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What the prompt is made of."""
+
+    instructions: list[Turn]
+    history: list[Turn]
+    newest: list[Turn]
+
+
+def _turns(response: Response) -> Turns:
+    """Instructions of the request or its conversation, the branch above it, and the messages it brought.
+
+    Of the messages brought, leading system and developer ones are instructions and those up to the last answer are
+    history, so that a client which sends everything each time gets the same prompt as a stored conversation.
+    """
+    asked = response.request
+    instructions: list[Turn] = []
+    text = asked["instructions"] or (response.conversation.instructions if response.conversation else "")
+    if text:
+        instructions.append(Turn("system", text, "system"))
+    parent_id = asked["parent_id"]
+    stored = selectors.branch(message_id=UUID(parent_id) if parent_id else None)
+    history = [Turn(one.role, one.content, "history", str(one.pk)) for one in stored if one.content]
+    given = [Turn(one["role"], one["content"], _SOURCES[one["role"]]) for one in asked["input"]]
+    while given and given[0].role in ("system", "developer"):
+        instructions.append(given.pop(0))
+    answers = [index for index, turn in enumerate(given) if turn.role == "assistant"]
+    first_new = answers[-1] + 1 if answers else 0
+    history += [replace(turn, source="history") for turn in given[:first_new]]
+    return Turns(instructions, history, given[first_new:])
+
+
+_SOURCES: dict[str, Source] = {
+    "system": "system",
+    "developer": "developer",
+    "tool": "tool",
+    "user": "user",
+    "assistant": "history",
+}
+
+
+async def _assemble(account: Account, assembler: Assembler, turns: Turns, sampling: Sampling) -> Prompt:
+    """In a thread: a long history takes a while to tokenise, and the loop has sockets to serve."""
+    try:
+        prompt = await asyncio.to_thread(
+            assembler.assemble,
+            instructions=turns.instructions,
+            history=turns.history,
+            newest=turns.newest,
+            max_tokens=sampling.max_tokens,
+        )
+    except PromptTooLong as problem:
+        summaries.prompt_too_long(account, problem)
+        raise
+    summaries.prompt(account, prompt)
+    return prompt
+
+
+def _request(response: Response, prompt: Prompt, sampling: Sampling, tools: Tools) -> Generate:
+    return Generate(
+        response_id=str(response.pk),
+        token_ids=prompt.token_ids,
+        sampling=msgspec.structs.replace(sampling, max_tokens=min(sampling.max_tokens, prompt.room)),
+        stop_token_ids=sorted(tools.assembler.tokenizer.end_ids),
+        owner=f"user {response.owner_id}",
+        record=response.trace,
+        num_shared_tokens=num_shared_tokens(prompt),
+    )
+
+
+def _ending(response: Response, generation: Generation, recording: Recording) -> Ending:
+    """The end as the engine saw it."""
+    ended = generation.ended
+    if ended is None:
+        raise EngineLost("it ended without a word")
+    reason: events.FinishReason
+    error = None
+    match ended.finish:
+        case "cancelled":
+            reason = recording.stop.reason or "cancelled"
+        case "error":
+            reason = "error"
+            error = ErrorBody("engine_error", ended.error or "The engine could not go on.")
+        case _:
+            reason = ended.finish
+    return Ending(reason, recording.text, generation.usage, error, _record(response, generation))
+
+
+def _record(response: Response, generation: Generation) -> dict[str, Any]:
+    """The columns that tell what was computed. The wait for the first text adds the queue's time to the worker's."""
+    first = generation.time_to_first_token_ms
+    return {
+        "token_ids": generation.all_token_ids,
+        "resources": generation.resources,
+        "time_to_first_token_ms": None if first is None else (response.queue_ms or 0.0) + first,
+    }
+
+
+def _refused_in_worker(stage: str, error: ErrorBody) -> Ending:
+    return Ending("refused", "", error=error, record={"refused_at_stage": stage})
+
+
+def _stored(response: Response, recording: Recording) -> StorageReport:
+    """What is in the database, or will be in the transaction of the end."""
+    rows = [
+        StoredRow("response", "status, parameters, token ids, times, the answer's text", len(recording.text.encode())),
+        StoredRow("event log", f"events up to now, compressed ({recording.place.number} of this epoch)",
+                  log.num_bytes(response.pk)),
+    ]  # fmt: skip
+    if response.conversation_id is not None:
+        size = sum(len(one["content"].encode()) for one in response.request["input"])
+        rows.insert(0, StoredRow("message", "what you wrote", size))
+        rows.insert(1, StoredRow("message", "the answer", len(recording.text.encode())))
+    return StorageReport(
+        rows=rows,
+        redacted=["cookies and keys in the request's headers"],
+        admin_path=f"/admin/conversations/response/{response.pk}/change/",
+    )

@@ -1,0 +1,211 @@
+"""The worker's side of its engine child: routes its messages to those who wait, and starts it again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+from uuid import uuid4
+
+from inference import messages as m
+from webtrace.dispatch.workers import Load
+from webtrace.worker.stop import Stop
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+CANCEL_GRACE_S = 2.0  # an engine that does not confirm a cancel for so long is not waited for
+RPC_TIMEOUT_S = 10.0
+FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.2, 30.0
+
+Progress = m.Started | m.Prefilled | m.Step | m.Ended
+
+
+class EngineLost(Exception):
+    """The engine child has died; the message says how."""
+
+
+class EngineFailed(Exception):
+    """The engine could not do what was asked. `field` names the part of the question that was wrong, if one was."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Child(Protocol):
+    """A running engine process (inference/process.py)."""
+
+    async def ready(self) -> m.Ready: ...
+    async def send(self, message: m.ToEngine) -> None: ...
+    def __aiter__(self) -> AsyncIterator[m.FromEngine]: ...
+    async def stop(self) -> None: ...
+    @property
+    def exit_reason(self) -> str: ...
+
+
+class Engine:
+    """One engine child after another. `on_ready` is awaited each time one has loaded."""
+
+    def __init__(self, launch: Callable[[], Awaitable[Child]], on_ready: Callable[[m.Ready], Awaitable[None]]) -> None:
+        self._launch = launch
+        self._on_ready = on_ready
+        self._child: Child | None = None
+        self._outbox: asyncio.Queue[m.ToEngine] = asyncio.Queue()
+        self._streams: dict[str, asyncio.Queue[Progress | Exception]] = {}
+        self._answers: dict[str, asyncio.Future[Any]] = {}
+        self.ready: m.Ready | None = None
+        self.load = Load()
+
+    async def run(self) -> None:
+        """Keep an engine running until cancelled."""
+        backoff = FIRST_BACKOFF_S
+        try:
+            while True:
+                self._child = await self._launch()
+                try:
+                    ready = await self._child.ready()
+                    self._begin(ready)
+                    backoff = FIRST_BACKOFF_S
+                    await self._on_ready(ready)
+                    await self._serve(self._child)
+                    reason = self._child.exit_reason
+                except EngineLost as error:
+                    reason = str(error)
+                logger.error("The engine is lost: %s. Starting it again in %.1f s.", reason, backoff)
+                self._lose(reason)
+                await self._child.stop()
+                await asyncio.sleep(backoff)
+                backoff = min(2 * backoff, LONGEST_BACKOFF_S)
+        finally:
+            self._lose("the worker stops")
+            if self._child is not None:
+                await asyncio.shield(self._child.stop())
+
+    def require(self) -> m.Ready:
+        """What the running engine is. Raises EngineLost."""
+        if self.ready is None:
+            raise EngineLost("it is not running")
+        return self.ready
+
+    async def generate(self, request: m.Generate, stop: Stop) -> AsyncIterator[Progress]:
+        """The progress of one response, its `Ended` last. Raises EngineLost.
+
+        When `stop` is asked for, the engine is told to cancel; if it does not confirm soon, an `Ended` is made here.
+        """
+        stream: asyncio.Queue[Progress | Exception] = asyncio.Queue()
+        self._streams[request.response_id] = stream
+        try:
+            self._send(request)
+            stop.then(lambda: self._cancel(request, stream))
+            while True:
+                message = await stream.get()
+                if isinstance(message, Exception):
+                    raise message
+                yield message
+                if isinstance(message, m.Ended):
+                    return
+        finally:
+            if self._streams.pop(request.response_id, None) is not None and self.ready is not None:
+                self._outbox.put_nowait(m.Cancel(request.response_id))  # unknown to the engine by now, or not wanted
+
+    async def judge(self, texts: list[str]) -> list[dict[str, float]]:
+        """The safety heads' scores of each text. Raises EngineLost, EngineFailed."""
+        reply = await self._ask(m.Judge(_new_id(), texts), m.Judged)
+        return reply.scores
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        """The sentence embedding of each text. Raises EngineLost, EngineFailed."""
+        reply = await self._ask(m.Embed(_new_id(), texts), m.Embedded)
+        return reply.embeddings
+
+    async def view(
+        self, *, response_id: str, slug: str, query: dict[str, Any], token_ids: list[int], num_prompt_tokens: int
+    ) -> bytes:
+        """One view as safetensors bytes. Raises EngineLost, EngineFailed (with the field that was wrong)."""
+        request = m.ViewRequest(_new_id(), response_id, slug, query, token_ids, num_prompt_tokens)
+        reply = await self._ask(request, m.ViewReply)
+        assert reply.body is not None
+        return reply.body
+
+    async def _ask(self, request: m.Judge | m.Embed | m.ViewRequest, kind: type[T]) -> T:
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._answers[request.request_id] = answer
+        try:
+            self._send(request)
+            async with asyncio.timeout(RPC_TIMEOUT_S):
+                return await answer
+        except TimeoutError:
+            raise EngineFailed("The engine did not answer in time.") from None
+        finally:
+            self._answers.pop(request.request_id, None)
+
+    def _begin(self, ready: m.Ready) -> None:
+        self.ready = ready
+        self.load = Load(num_free_blocks=ready.num_blocks)
+        self._outbox = asyncio.Queue()
+
+    async def _serve(self, child: Child) -> None:
+        """Carry messages both ways until the child dies."""
+        sender = asyncio.create_task(self._send_forever(child, self._outbox))
+        try:
+            async for message in child:
+                self._route(message)
+        finally:
+            sender.cancel()
+
+    @staticmethod
+    async def _send_forever(child: Child, outbox: asyncio.Queue[m.ToEngine]) -> None:
+        while True:
+            message = await outbox.get()
+            try:
+                await child.send(message)
+            except (ConnectionError, OSError):
+                return  # its death is noticed where its messages are read
+
+    def _send(self, message: m.ToEngine) -> None:
+        self.require()
+        self._outbox.put_nowait(message)
+
+    def _route(self, message: m.FromEngine) -> None:
+        match message:
+            case m.Steps():
+                self.load = Load(message.num_running, message.num_waiting, message.num_free_blocks)
+                for step in message.items:
+                    self._forward(step)
+            case m.Started() | m.Prefilled() | m.Ended():
+                self._forward(message)
+            case m.ViewReply() | m.Embedded() | m.Judged():
+                answer = self._answers.get(message.request_id)
+                if answer is None or answer.done():
+                    return
+                if message.error is not None:
+                    answer.set_exception(EngineFailed(message.error, getattr(message, "field", None)))
+                else:
+                    answer.set_result(message)
+
+    def _forward(self, message: Progress) -> None:
+        if stream := self._streams.get(message.response_id):
+            stream.put_nowait(message)
+
+    def _cancel(self, request: m.Generate, stream: asyncio.Queue[Progress | Exception]) -> None:
+        if self.ready is None:
+            return
+        self._outbox.put_nowait(m.Cancel(request.response_id))
+        unconfirmed = m.Ended(request.response_id, "cancelled", "", len(request.token_ids), 0, [])
+        asyncio.get_running_loop().call_later(CANCEL_GRACE_S, stream.put_nowait, unconfirmed)
+
+    def _lose(self, reason: str) -> None:
+        """Tell everybody who waits that the engine is gone."""
+        self.ready = None
+        self.load = Load()
+        for stream in self._streams.values():
+            stream.put_nowait(EngineLost(reason))
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(EngineLost(reason))
+
+
+def _new_id() -> str:
+    return uuid4().hex

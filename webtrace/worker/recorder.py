@@ -1,0 +1,165 @@
+"""Writes down what running responses produce: at once to the hubs, a few times a second to the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from webtrace.conversations import live, log, services
+from webtrace.conversations.services import Ending
+from webtrace.dispatch import jobs
+from webtrace.events import ResponseEvent, TextDelta
+from webtrace.worker.database import DatabaseThread
+from webtrace.worker.stop import Stop
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 0.5
+
+
+class Recording:
+    """One response's events of this epoch, and its released text."""
+
+    def __init__(self, recorder: Recorder, taken: jobs.Taken, stop: Stop) -> None:
+        self.response_id = taken.response.pk
+        self.epoch = taken.epoch
+        self.text = ""
+        self.stop = stop
+        self._traced = taken.response.trace
+        self.unlogged: list[log.Line] = []
+        self._recorder = recorder
+        self._numbering = log.Numbering(self.response_id, taken.lines[-1].place)
+
+    @property
+    def place(self) -> log.Place:
+        return self._numbering.place
+
+    def emit(self, kind: type[ResponseEvent], **fields: Any) -> None:
+        """Record one event."""
+        line = self._numbering.line(kind, **fields)
+        self.unlogged.append(line)
+        self._recorder.publish(self.response_id, [line])
+
+    def trace(self, kind: type[ResponseEvent], **fields: Any) -> None:
+        """Record a trace event, if this response is traced."""
+        if self._traced:
+            self.emit(kind, **fields)
+
+    def release(self, delta: str) -> None:
+        """Record text that may now be shown."""
+        if delta:
+            self.text += delta
+            self.emit(TextDelta, delta=delta)
+
+
+class Recorder:
+    """The flusher of all recordings of one worker.
+
+    The log is written by a thread of its own: a slow database delays the log, never the stream. Lines leave
+    `unlogged` only once they are written, so a failed write is tried again.
+    """
+
+    def __init__(self) -> None:
+        self._recordings: dict[UUID, Recording] = {}
+        self._live: list[tuple[UUID, list[log.Line]]] = []
+        self._something_live = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._database = DatabaseThread("log")
+
+    def open(self, taken: jobs.Taken, stop: Stop) -> Recording:
+        """Begin to record. If the log turns out to be somebody else's by now, `stop` is asked for `worker_lost`."""
+        recording = Recording(self, taken, stop)
+        self._recordings[recording.response_id] = recording
+        self.publish(recording.response_id, list(taken.lines))
+        return recording
+
+    def publish(self, response_id: UUID, lines: list[log.Line]) -> None:
+        """Send lines with the next live message."""
+        if self._live and self._live[-1][0] == response_id:
+            self._live[-1][1].extend(lines)
+        else:
+            self._live.append((response_id, list(lines)))
+        self._something_live.set()
+
+    async def run(self) -> None:
+        """Flush until cancelled."""
+        await asyncio.gather(self._publish_forever(), self._log_forever())
+
+    async def write_log(self) -> None:
+        """One transaction with everything not yet logged. Responses that are no longer ours are stopped."""
+        async with self._writing:
+            pending = [one for one in self._recordings.values() if one.unlogged]
+            writes = [log.Write(one.response_id, one.epoch, list(one.unlogged), one.text) for one in pending]
+            if not writes:
+                return
+            written = await self._database.run(log.append, writes)
+            for recording, write in zip(pending, writes, strict=True):
+                del recording.unlogged[: len(write.lines)]
+                if recording.response_id not in written:
+                    self._lose(recording)
+
+    async def finish(self, recording: Recording, ending: Ending) -> bool:
+        """Write the end. It is published only once it is stored, so whoever hears of it can read it.
+
+        False: the response was no longer ours. A database that fails is tried until somebody else has written an end.
+        """
+        place = log.Place(recording.epoch, recording.place.number + 1)
+        end = services.end_line(response_id=recording.response_id, place=place, ending=ending)
+        async with self._writing:
+            lines = [*recording.unlogged, end]
+            write = partial(
+                jobs.end, response_id=recording.response_id, epoch=recording.epoch, lines=lines, ending=ending
+            )
+            while True:
+                try:
+                    ours = await self._database.run(write)
+                    break
+                except Exception:
+                    logger.exception("The end of %s could not be written; trying again.", recording.response_id)
+                    await asyncio.sleep(RETRY_S)
+            self._recordings.pop(recording.response_id, None)
+        if ours:
+            self.publish(recording.response_id, [end])
+        return ours
+
+    async def interrupt(self, recording: Recording, worker_id: str) -> None:
+        """End a response that this worker gives up, exactly as if it had been lost."""
+        await self.write_log()
+        ended = await self._database.run(jobs.interrupt, response_id=recording.response_id, worker_id=worker_id)
+        self._recordings.pop(recording.response_id, None)
+        if ended:
+            self.publish(recording.response_id, list(ended.lines))
+
+    async def close(self) -> None:
+        """Send what is left and let the thread go."""
+        await self._publish()
+        await self._database.close()
+
+    def _lose(self, recording: Recording) -> None:
+        logger.warning("Response %s was taken over; it stops here.", recording.response_id)
+        self._recordings.pop(recording.response_id, None)
+        recording.stop.ask("worker_lost")
+
+    async def _publish_forever(self) -> None:
+        while True:
+            await self._something_live.wait()
+            await self._publish()
+            await asyncio.sleep(settings.FLUSH_LIVE_MS / 1000)
+
+    async def _publish(self) -> None:
+        batches, self._live = self._live, []
+        self._something_live.clear()
+        await live.publish(batches)
+
+    async def _log_forever(self) -> None:
+        while True:
+            await asyncio.sleep(settings.FLUSH_LOG_MS / 1000)
+            try:
+                await self.write_log()
+            except Exception:
+                logger.exception("The log could not be written; its lines are kept and tried again.")
