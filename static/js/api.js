@@ -36,11 +36,19 @@ async function failure(reply) {
 
 const id = encodeURIComponent;
 
+/** The model that would answer, or null while no worker is ready. */
+export async function getModel() {
+  const reply = await fetch("/page/model", { credentials: "same-origin" });
+  return reply.ok ? (await reply.json()).model : null;
+}
+
 export const getMe = () => call("GET", "me");
 export const listConversations = (query) => call("GET", "conversations", { query });
 export const getConversation = (conversation) => call("GET", `conversations/${id(conversation)}`);
 export const renameConversation = (conversation, title) =>
   call("PATCH", `conversations/${id(conversation)}`, { body: { title } });
+export const setInstructions = (conversation, instructions) =>
+  call("PATCH", `conversations/${id(conversation)}`, { body: { instructions } });
 export const deleteConversation = (conversation) => call("DELETE", `conversations/${id(conversation)}`);
 export const exportAddress = (conversation) => `/api/v1/conversations/${id(conversation)}/export`;
 export const getResponse = (response) => call("GET", `responses/${id(response)}`);

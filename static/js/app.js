@@ -15,6 +15,8 @@ import { mountStagePanel } from "./stage-panel.js";
 import { get, set } from "./store.js";
 import { mountPaneTabs, mountTopbar } from "./topbar.js";
 
+const MODEL_WAIT_MS = 2000;
+
 const page = JSON.parse(document.getElementById("page-data").textContent);
 const at = (id) => document.getElementById(id);
 const slugs = new Set(page.stages.map(({ slug }) => slug));
@@ -59,6 +61,15 @@ async function refreshMe() {
   }
 }
 
+/** A page opened while the engine is still loading learns of its model when it is there. */
+async function awaitModel() {
+  while (get().model === null) {
+    await new Promise((resolve) => setTimeout(resolve, MODEL_WAIT_MS));
+    const model = await api.getModel().catch(() => null);
+    if (model !== null) set({ model });
+  }
+}
+
 responses.start(socket, {
   created(record, event) {
     conversation.created(record, event);
@@ -71,6 +82,7 @@ responses.start(socket, {
 });
 conversation.start();
 socket.connect();
+awaitModel();
 if (page.conversation_id !== null) conversation.open(page.conversation_id, { keepAddress: true });
 
 addEventListener("popstate", () => {

@@ -128,7 +128,7 @@ export function send(input, { sampling, instructions, parentId = storedEnd() }) 
     event_id: freshId(),
     conversation_id: conversation.id,
     input,
-    instructions: instructions || null,
+    instructions: instructions === "" ? null : instructions,
     sampling,
     parent_id: parentId,
   };
@@ -137,8 +137,11 @@ export function send(input, { sampling, instructions, parentId = storedEnd() }) 
   const answer = { id: `answer ${frame.event_id}`, parent_id: user.id, role: "assistant", content: "", response: null, local: true, record };
   const messages = [...get().messages, user, answer];
   choices.set(choiceKey(messages, user), user.id);
-  set({ messages, conversation: { ...conversation, instructions: instructions ?? "" }, selection: { ...get().selection, step: null, position: null, response: null } });
+  set({ messages, conversation: { ...conversation, instructions }, selection: { ...get().selection, step: null, position: null, response: null } });
   responses.show(record);
+  if (conversation.id !== null && instructions !== conversation.instructions) {
+    api.setInstructions(conversation.id, instructions).catch(reportError); // this request has them in any case
+  }
   return record;
 }
 

@@ -9,6 +9,7 @@ import { isActive } from "./record.js";
 import { select } from "./selection.js";
 import { subscribe } from "./store.js";
 
+const NARROWEST = 4; // stations' width that the longest name of a stretch needs
 const STATES = { waiting: "not reached yet", running: "running", done: "done", skipped: "skipped", ended: "ended here" };
 
 export function mountJourneyMap(host, catalogue, { onSelect }) {
@@ -19,7 +20,7 @@ export function mountJourneyMap(host, catalogue, { onSelect }) {
     notes.set(stretch, note);
     return element(
       "li",
-      { class: "stretch", "data-stretch": stretch.replaceAll(" ", "-"), vars: { stations: stages.length } },
+      { class: "stretch", "data-stretch": stretch.replaceAll(" ", "-"), vars: { stations: Math.max(stages.length, NARROWEST) } },
       element("span", { class: "stretch-name" }, stretch, " ", note),
       element("ol", { class: "stations" }, stages.map((stage) => element("li", {}, station(stage)))),
     );

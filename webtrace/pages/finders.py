@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from django.contrib.staticfiles.finders import BaseFinder
 from django.core.files.storage import FileSystemStorage
@@ -28,9 +29,15 @@ class PlotlyFinder(BaseFinder):
         self.storage = FileSystemStorage(location=str(_package_data()))
         self.storage.prefix = "plotly"  # type: ignore[attr-defined]  # how Django's finders mark a storage's folder
 
-    def find(self, path: str, find_all: bool = False, **kwargs: Any) -> str | list[str]:
+    @overload
+    def find(self, path: str, find_all: Literal[False] = False) -> str | None: ...
+    @overload
+    def find(self, path: str, find_all: Literal[True]) -> builtins.list[str]: ...
+    def find(self, path: str, find_all: bool = False, **kwargs: Any) -> str | builtins.list[str] | None:
         found = self.storage.path("plotly.min.js") if path == PLOTLY else None
-        return ([found] if found else []) if find_all else (found or [])
+        if find_all:
+            return [found] if found else []
+        return found
 
     def list(self, ignore_patterns: Any) -> Iterator[tuple[str, FileSystemStorage]]:
         yield "plotly.min.js", self.storage

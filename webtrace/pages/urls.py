@@ -1,0 +1,15 @@
+"""The site's own pages."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from webtrace.pages import views
+
+app_name = "pages"
+urlpatterns = [
+    path("", views.app, name="app"),
+    path("c/<uuid:conversation_id>", views.app, name="conversation"),
+    path("page/model", views.model, name="model"),
+    path("healthz", views.healthz, name="healthz"),
+]
