@@ -9,4 +9,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("accounts/", include("webtrace.accounts.urls")),
     path("", include("webtrace.api.urls")),
+    path("", include("webtrace.pages.urls")),
 ]

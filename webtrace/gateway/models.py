@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+from webtrace.accounts.models import User
+
 
 class RejectedFrame(models.Model):
     """A frame or request that could not be read as a message, or a refusal past the cap (`count` of them)."""
@@ -24,3 +26,12 @@ class RejectedFrame(models.Model):
 
     def __str__(self) -> str:
         return f"{self.code} ×{self.count}"
+
+
+class UserLimit(User):
+    """A user, seen as what they may ask for: the limits' own page in the admin."""
+
+    class Meta:
+        proxy = True
+        verbose_name = "limit"
+        ordering = ("-date_joined",)

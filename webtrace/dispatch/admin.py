@@ -1,0 +1,41 @@
+"""Admin of workers and of the jobs they hold."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib import admin
+from django.utils import timezone
+
+from webtrace.dispatch.models import Job, Worker
+from webtrace.read_only_admin import ReadOnlyAdmin
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    list_display = (
+        "name", "alive", "model", "kernel", "device", "region", "num_running", "num_waiting", "blocks", "seen_at",
+    )  # fmt: skip
+    list_filter = ("model", "device", "region", "stopped_at")
+    search_fields = ("id", "name", "model", "fingerprint")
+
+    @admin.display(boolean=True)
+    def alive(self, worker: Worker) -> bool:
+        """Seen within its lease and not stopped."""
+        lease = timedelta(seconds=settings.LEASE_S)
+        return worker.stopped_at is None and worker.seen_at > timezone.now() - lease
+
+    @admin.display(description="free blocks")
+    def blocks(self, worker: Worker) -> str:
+        return f"{worker.num_free_blocks} of {worker.num_blocks}"
+
+
+@admin.register(Job)
+class JobAdmin(ReadOnlyAdmin):
+    """Only responses that have not ended have a job."""
+
+    list_display = ("response", "worker", "created_at", "taken_at", "watched_at", "cancel_requested")
+    list_filter = ("created_at", "worker", "cancel_requested")
+    search_fields = ("response__id", "worker__name")
+    list_select_related = ("response", "worker")
