@@ -1,14 +1,15 @@
 /**
- * What the reader looks at: stage, step, layer, head and position. It lives in the store and in the address
+ * What the reader looks at: stage, step, layer, head, position and key. It lives in the store and in the address
  * (`#stage=softmax&layer=14&head=4&step=7`), so that a link restores exactly what was seen.
  *
  * Only what was chosen is kept. `resolve` fills the rest: the newest step, the middle layer and head, and the position
- * whose state predicted the step's token.
+ * whose state predicted the step's token. The key is the position that a query is compared with; null where none was
+ * chosen.
  */
 
 import { get, set } from "./store.js";
 
-const NUMBERS = ["layer", "head", "step", "position"];
+const NUMBERS = ["layer", "head", "step", "position", "key"];
 
 /** Read the address. Unknown stages and anything that is not a whole number are left out. */
 export function fromHash(hash, slugs) {
@@ -51,11 +52,13 @@ export function resolve({ selection, steps, model, response }) {
   const numPromptTokens = response?.numPromptTokens ?? 0;
   const numPositions = numPromptTokens + steps.length;
   const newest = numPromptTokens > 0 ? numPromptTokens - 1 + (step ?? 0) : null;
+  const position = selection.position !== null && numPositions > 0 ? clamp(selection.position, numPositions) : newest;
   return Object.freeze({
     stage: selection.stage,
     step,
     layer: model ? clamp(selection.layer ?? Math.floor((model.n_layers - 1) / 2), model.n_layers) : null,
     head: model ? clamp(selection.head ?? Math.floor(model.n_heads / 2), model.n_heads) : null,
-    position: selection.position !== null && numPositions > 0 ? clamp(selection.position, numPositions) : newest,
+    position,
+    key: selection.key === null || selection.key === undefined || position === null ? null : clamp(selection.key, position + 1),
   });
 }
