@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from webtrace.api import conversations, me, openai, responses
+from webtrace.api import conversations, me, openai, responses, views
 from webtrace.api.http import endpoint
 
 urlpatterns = [
@@ -18,6 +18,7 @@ urlpatterns = [
     path("api/v1/responses/<str:response_id>", endpoint(GET=responses.show)),
     path("api/v1/responses/<str:response_id>/events", endpoint(GET=responses.events)),
     path("api/v1/responses/<str:response_id>/feedback", endpoint(PUT=responses.give_feedback)),
+    path("api/v1/responses/<str:response_id>/views/<slug:slug>", endpoint(GET=views.show)),
     path("v1/models", openai.models),
     path("v1/chat/completions", openai.chat_completions),
 ]

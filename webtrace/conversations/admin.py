@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin
 from django.db.models import Count, QuerySet
@@ -39,8 +39,8 @@ class ConversationAdmin(ReadOnlyAdmin):
     inlines = (MessageInline, ResponseInline)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        found: QuerySet[Any] = super().get_queryset(request)
-        return found.annotate(num_messages=Count("messages", distinct=True))
+        found = cast(QuerySet[Any], super().get_queryset(request))
+        return cast(QuerySet[Any], found.annotate(num_messages=Count("messages", distinct=True)))
 
     @admin.display(ordering="num_messages")
     def num_messages(self, conversation: Any) -> int:

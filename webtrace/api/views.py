@@ -1,0 +1,106 @@
+"""GET /api/v1/responses/<id>/views/<slug>: asks the worker that holds the response, and waits for its reply."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from typing import Any
+
+import msgspec
+from django.conf import settings
+from django.core.cache import cache
+from django.http import HttpRequest, HttpResponse
+
+from webtrace.api.database import in_database
+from webtrace.api.http import Problem, identifier
+from webtrace.conversations import selectors
+from webtrace.conversations.models import Response
+from webtrace.dispatch import bell, workers
+from webtrace.dispatch.views import ViewResult
+from webtrace.gateway.principal import Principal
+
+RETRY_AFTER_S = 1
+FIRST_LOOK_S, LONGEST_WAIT_S = 0.004, 0.032  # between looks into the cache
+MAX_PARAMETERS = 16
+MAX_CHARACTERS = 200  # of one parameter's name or value
+_STATUS = {"invalid_value": 400, "not_found": 404, "unavailable": 503}
+
+
+async def show(request: HttpRequest, principal: Principal, response_id: str, slug: str) -> HttpResponse:
+    """Safetensors bytes: named float32 and int32 tensors, the structured part as JSON under metadata `view`."""
+    query = _query(request)
+    response = await in_database(selectors.response, owner=principal.user, response_id=identifier(response_id))
+    key = _key(response, slug, query)
+    result = await _look(key)
+    if result is None:
+        worker_id = await in_database(_worker_for, response)
+        await bell.ring_view(worker_id=worker_id, request_key=key, response_id=response.pk, slug=slug, query=query)
+        result = await _wait(key)
+    if result.body is None:
+        retry_after = RETRY_AFTER_S if result.code == "unavailable" else None
+        raise Problem(_STATUS.get(result.code, 503), result.code, result.message, result.field, retry_after)
+    reply = HttpResponse(result.body, content_type="application/octet-stream")
+    reply["Cache-Control"] = "private, no-store"
+    return reply
+
+
+def _query(request: HttpRequest) -> dict[str, Any]:
+    """The query string with numbers as numbers; what it may hold is the view's own to say."""
+    if len(request.GET) > MAX_PARAMETERS:
+        raise Problem(400, "invalid_value", f"A view takes at most {MAX_PARAMETERS} parameters.")
+    query: dict[str, Any] = {}
+    for name, text in request.GET.items():
+        if len(name) > MAX_CHARACTERS or len(text) > MAX_CHARACTERS:
+            raise Problem(400, "invalid_value", f"{name[:40]} is too long.", name[:40])
+        query[name] = _number(name, text)
+    return query
+
+
+def _number(name: str, text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            value = kind(text)
+        except ValueError:
+            continue
+        if not -(2**53) < value < 2**53:  # NaN and infinity too
+            raise Problem(400, "invalid_value", f"{name} must be a finite number of reasonable size.", name)
+        return value
+    return text
+
+
+def _key(response: Response, slug: str, query: dict[str, Any]) -> str:
+    """Under this key the reply never changes: while the response still grows, each request has its own."""
+    what = [response.pk, response.epoch, response.fingerprint, slug, sorted(query.items())]
+    if response.status in Response.ACTIVE:
+        what.append(secrets.token_hex(8))
+    return f"view-{hashlib.sha256(msgspec.json.encode(what)).hexdigest()}"
+
+
+def _worker_for(response: Response) -> str:
+    """The worker that computed it, else any with the same fingerprint. Raises Problem."""
+    able = workers.alive().filter(fingerprint=response.fingerprint)
+    chosen = able.filter(pk=response.worker_id).first() or able.order_by("num_running").first()
+    if not response.fingerprint:
+        raise Problem(404, "not_found", "Nothing was computed for this response.")
+    if chosen is None:
+        raise Problem(
+            503, "unavailable", "No worker runs the model that computed this response.", retry_after=RETRY_AFTER_S
+        )
+    return chosen.pk
+
+
+async def _look(key: str) -> ViewResult | None:
+    packed = await cache.aget(key)
+    return None if packed is None else ViewResult.unpack(packed)
+
+
+async def _wait(key: str) -> ViewResult:
+    loop = asyncio.get_running_loop()
+    deadline, pause = loop.time() + settings.VIEW_TIMEOUT_S, FIRST_LOOK_S
+    while loop.time() < deadline:
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_WAIT_S)
+        if (result := await _look(key)) is not None:
+            return result
+    raise Problem(503, "busy", "The worker is busy; ask again.", retry_after=RETRY_AFTER_S)
