@@ -40,6 +40,7 @@ IDLE_S = 1800.0  # without a frame from the client and nothing watched
 MAX_SOCKETS = 32  # a user, or an address before there is a user
 MAX_WATCHES = 64  # a socket
 MAX_FRAMES = 300  # a minute and socket
+MAX_UNREADABLE = 100  # one after another
 
 
 class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
@@ -52,6 +53,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._watches: dict[UUID, Watch] = {}
         self._recent: deque[float] = deque(maxlen=MAX_FRAMES)
         self._last_frame = time.monotonic()
+        self._num_unreadable = 0
         self._principal: Principal | None = None
         self._closed = False
         self._hub = Hub.current()
@@ -94,6 +96,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
             if text_data is None:
                 raise UnreadableFrame("binary_frame", "Frames must be text that holds JSON.")
             message = read_frame(text_data)
+            self._num_unreadable = 0
             match message:
                 case events.ResponseCreate():
                     await self._create(message, text_data)
@@ -105,6 +108,9 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
                     await self._resume(response, message)
         except UnreadableFrame as unreadable:
             self._reject(unreadable.error, text_data or bytes_data or "")
+            self._num_unreadable += 1
+            if self._num_unreadable == MAX_UNREADABLE:
+                await self._end(events.CLOSE_BAD_FRAMES, "bad_frames", f"{MAX_UNREADABLE} frames made no sense.")
         except Unauthenticated as problem:
             await self._end(events.CLOSE_UNAUTHENTICATED, "unauthenticated", str(problem))
         except Exception:

@@ -50,10 +50,10 @@ def _query(request: HttpRequest) -> dict[str, Any]:
     if len(request.GET) > MAX_PARAMETERS:
         raise Problem(400, "invalid_value", f"A view takes at most {MAX_PARAMETERS} parameters.")
     query: dict[str, Any] = {}
-    for name, text in request.GET.items():
-        if len(name) > MAX_CHARACTERS or len(text) > MAX_CHARACTERS:
+    for name, text in request.GET.dict().items():
+        if len(name) > MAX_CHARACTERS or len(str(text)) > MAX_CHARACTERS:
             raise Problem(400, "invalid_value", f"{name[:40]} is too long.", name[:40])
-        query[name] = _number(name, text)
+        query[name] = _number(name, str(text))
     return query
 
 

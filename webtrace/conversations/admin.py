@@ -39,7 +39,7 @@ class ConversationAdmin(ReadOnlyAdmin):
     inlines = (MessageInline, ResponseInline)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        found = cast(QuerySet[Any], super().get_queryset(request))
+        found = super().get_queryset(request)
         return cast(QuerySet[Any], found.annotate(num_messages=Count("messages", distinct=True)))
 
     @admin.display(ordering="num_messages")
