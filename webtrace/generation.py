@@ -39,6 +39,8 @@ class Generation:
         self._tokenizer = tokenizer
         self._stages = stages
         self._recording = recording
+        recording.token_ids = list(request.token_ids)
+        recording.num_prompt_tokens = len(request.token_ids)
         self._sequence_started_ms = 0.0
         self._prefilled: m.Prefilled | None = None
         self._held: list[_Held] = []
@@ -106,6 +108,7 @@ class Generation:
         if text:
             self._chunks.append(_Chunk(self._stages.elapsed_ms(), len(text.encode())))
             self._recording.release(text)
+        self._recording.token_ids += [one.step.token for one in held]
         for one in held:
             if one.step.step == 0:
                 self._report_first_choice(one.step)

@@ -73,7 +73,6 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    "channels",
     "csp",
     "axes",
     "webtrace.accounts",
@@ -86,6 +85,7 @@ INSTALLED_APPS = [
     "webtrace.api",
     "webtrace.pages",
     "webtrace.ops",
+    "channels",  # behind webtrace.worker, whose `runworker` stands for the one of Channels
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

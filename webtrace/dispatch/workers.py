@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+import socket
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,3 +66,25 @@ def stop(*, worker_id: str) -> None:
 def alive() -> QuerySet[Worker]:
     """Workers seen within their lease."""
     return Worker.objects.filter(stopped_at=None, seen_at__gte=Now() - datetime.timedelta(seconds=settings.LEASE_S))
+
+
+def stop_dead_neighbours() -> None:
+    """Enter workers of this host whose process is gone as stopped, so that nobody waits for their leases to end."""
+    host = socket.gethostname()
+    for worker in Worker.objects.filter(stopped_at=None, name__startswith=f"{host} "):
+        if not _is_alive(int(worker.name.rsplit(" ", 1)[1])):
+            stop(worker_id=worker.pk)
+
+
+def name_of_this_process() -> str:
+    return f"{socket.gethostname()} {os.getpid()}"
+
+
+def _is_alive(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -10,6 +10,7 @@ from channels.consumer import AsyncConsumer
 
 from webtrace.dispatch import bell
 from webtrace.worker.runner import Runner
+from webtrace.worker.views import ViewRequest
 
 logger = logging.getLogger(__name__)
 
@@ -35,3 +36,8 @@ class InferenceConsumer(AsyncConsumer):  # type: ignore[misc]
 
     async def job_cancel(self, message: dict[str, Any]) -> None:
         self._runner.cancel(UUID(message["response_id"]))
+
+    async def view_request(self, message: dict[str, Any]) -> None:
+        self._runner.view(
+            ViewRequest(message["request_key"], UUID(message["response_id"]), message["slug"], message["query"])
+        )

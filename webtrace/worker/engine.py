@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 from inference import messages as m
+from inference.process import EngineGone
 from webtrace.dispatch.workers import Load
 from webtrace.worker.stop import Stop
 
@@ -35,7 +36,7 @@ class EngineFailed(Exception):
 
 
 class Child(Protocol):
-    """A running engine process (inference/process.py)."""
+    """A running engine process: `inference.process.EngineProcess`, or a stand-in in tests."""
 
     async def ready(self) -> m.Ready: ...
     async def send(self, message: m.ToEngine) -> None: ...
@@ -45,13 +46,15 @@ class Child(Protocol):
     def exit_reason(self) -> str: ...
 
 
+Launch = Callable[[], Awaitable[Child]]
+
+
 class Engine:
     """One engine child after another. `on_ready` is awaited each time one has loaded."""
 
-    def __init__(self, launch: Callable[[], Awaitable[Child]], on_ready: Callable[[m.Ready], Awaitable[None]]) -> None:
+    def __init__(self, launch: Launch, on_ready: Callable[[m.Ready], Awaitable[None]]) -> None:
         self._launch = launch
         self._on_ready = on_ready
-        self._child: Child | None = None
         self._outbox: asyncio.Queue[m.ToEngine] = asyncio.Queue()
         self._streams: dict[str, asyncio.Queue[Progress | Exception]] = {}
         self._answers: dict[str, asyncio.Future[Any]] = {}
@@ -59,29 +62,32 @@ class Engine:
         self.load = Load()
 
     async def run(self) -> None:
-        """Keep an engine running until cancelled."""
+        """Keep an engine running until cancelled. Raises EngineGone if the very first does not come up."""
+        await self._run_one()
         backoff = FIRST_BACKOFF_S
-        try:
-            while True:
-                self._child = await self._launch()
-                try:
-                    ready = await self._child.ready()
-                    self._begin(ready)
-                    backoff = FIRST_BACKOFF_S
-                    await self._on_ready(ready)
-                    await self._serve(self._child)
-                    reason = self._child.exit_reason
-                except EngineLost as error:
-                    reason = str(error)
-                logger.error("The engine is lost: %s. Starting it again in %.1f s.", reason, backoff)
-                self._lose(reason)
-                await self._child.stop()
-                await asyncio.sleep(backoff)
+        while True:
+            await asyncio.sleep(backoff)
+            try:
+                await self._run_one()
+                backoff = FIRST_BACKOFF_S
+            except EngineGone as problem:
                 backoff = min(2 * backoff, LONGEST_BACKOFF_S)
+                logger.error("%s It is tried again in %.1f s.", problem, backoff)
+
+    async def _run_one(self) -> None:
+        """One child from its start to its death. Raises EngineGone if it does not come up."""
+        child = await self._launch()
+        reason = "the worker stops"
+        try:
+            ready = await child.ready()
+            self._begin(ready)
+            await self._on_ready(ready)
+            await self._serve(child)
+            reason = child.exit_reason
+            logger.error("%s It is started again.", reason)
         finally:
-            self._lose("the worker stops")
-            if self._child is not None:
-                await asyncio.shield(self._child.stop())
+            self._lose(reason)
+            await asyncio.shield(child.stop())
 
     def require(self) -> m.Ready:
         """What the running engine is. Raises EngineLost."""
@@ -161,7 +167,7 @@ class Engine:
             message = await outbox.get()
             try:
                 await child.send(message)
-            except (ConnectionError, OSError):
+            except EngineGone:
                 return  # its death is noticed where its messages are read
 
     def _send(self, message: m.ToEngine) -> None:

@@ -32,6 +32,8 @@ class Recording:
         self.stop = stop
         self._traced = taken.response.trace
         self.unlogged: list[log.Line] = []
+        self.token_ids: list[int] = []  # prompt, and the answer as far as it is released
+        self.num_prompt_tokens = 0
         self._recorder = recorder
         self._numbering = log.Numbering(self.response_id, taken.lines[-1].place)
 
@@ -77,6 +79,10 @@ class Recorder:
         self._recordings[recording.response_id] = recording
         self.publish(recording.response_id, list(taken.lines))
         return recording
+
+    def recording(self, response_id: UUID) -> Recording | None:
+        """The recording of a response that runs here."""
+        return self._recordings.get(response_id)
 
     def publish(self, response_id: UUID, lines: list[log.Line]) -> None:
         """Send lines with the next live message."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
@@ -26,8 +24,9 @@ from webtrace.dispatch.sweep import sweep_forever
 from webtrace.events import ErrorBody, TraceStage
 from webtrace.prompt import Assembler
 from webtrace.timing import Stages
+from webtrace.worker import views
 from webtrace.worker.database import DatabaseThread
-from webtrace.worker.engine import Child, Engine
+from webtrace.worker.engine import Engine, Launch
 from webtrace.worker.recorder import Recorder, Recording
 from webtrace.worker.stop import Stop
 
@@ -42,7 +41,7 @@ STOP_GRACE_S = 5.0
 class Runner:
     """The worker's life. Rings come in through `ring` and `cancel`, which return at once."""
 
-    def __init__(self, launch: Callable[[], Awaitable[Child]], tokenizer: Tokenizer) -> None:
+    def __init__(self, launch: Launch, tokenizer: Tokenizer) -> None:
         self.worker_id = uuid4().hex
         self.engine = Engine(launch, self._on_ready)
         self._tokenizer = tokenizer
@@ -80,6 +79,10 @@ class Runner:
         """A cancel may stand in a job's row."""
         if response_id in self._stops:
             self._start(self._look_for_cancels())
+
+    def view(self, request: views.ViewRequest) -> None:
+        """Somebody asks for a view."""
+        self._start(views.answer(request, self.engine, self._recorder))
 
     @property
     def _has_room(self) -> bool:
@@ -159,7 +162,7 @@ class Runner:
     # ------------------------------------------------------------ the lease
 
     async def _on_ready(self, ready: Ready) -> None:
-        name = f"{socket.gethostname()} {os.getpid()}"
+        name = workers.name_of_this_process()
         self._worker = await self._lease.run(workers.register, worker_id=self.worker_id, name=name, ready=ready)
         logger.info(
             "Worker %s is ready: %s, %s on %s.", self.worker_id, ready.model["name"], ready.kernel, ready.device
