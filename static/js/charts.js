@@ -369,3 +369,13 @@ export function thumbnail(values, size, top) {
   painted(canvas, size, size, "sequential", (column, row) => values[row * size + column] / (top || 1));
   return canvas;
 }
+
+/** The square of queries × keys with the allowed cells filled and one row outlined. */
+export function maskSquare({ size, row }) {
+  const canvas = element("canvas", {
+    class: "mask-square", role: "img", "aria-label": `${size} queries down and ${size} keys across; query ${row} may look at keys 0 to ${row}`,
+  });
+  painted(canvas, size, size, "sequential", (column, at) => (column > at ? 0.04 : at === row ? 1 : 0.45));
+  return element("figure", { class: "strip-figure" }, canvas,
+    element("figcaption", {}, `Filled: allowed. Dark: the row of the query at position ${row}. Rows are queries, columns are keys.`));
+}

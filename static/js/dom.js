@@ -48,3 +48,11 @@ export function setServerHtml(node, html) {
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
+
+/** The same as `element` for shapes of a picture; attributes are the shape's own. */
+export function shape(tag, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}

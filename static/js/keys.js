@@ -1,0 +1,28 @@
+/** What stages that look at one query and its keys share. */
+
+import { tokenAt } from "./parts.js";
+import { chip } from "./tokens.js";
+
+const MANY = 48;
+
+/** The key that is opened: the chosen one, else the one before the query. */
+export function chosenKey({ selection: { key, position } }) {
+  return key ?? Math.max(0, position - 1);
+}
+
+/** A key as a button that opens it. */
+export function keyChip(context, position) {
+  return chip(tokenAt(context, position), {
+    note: String(position), focus: `key-${position}`, selected: position === chosenKey(context),
+    onclick: () => context.select({ key: position }),
+  });
+}
+
+/** Positions worth a row each: all while they are few, else the largest values and the chosen one, in order. */
+export function shownKeys(values, chosen) {
+  const all = Array.from(values, (_, index) => index);
+  if (all.length <= MANY) return all;
+  const largest = all.sort((a, b) => values[b] - values[a]).slice(0, MANY);
+  if (!largest.includes(chosen)) largest[MANY - 1] = chosen;
+  return largest.sort((a, b) => a - b);
+}

@@ -1,0 +1,55 @@
+/** Stage 8: the row of the embedding table for one token, and the tokens whose rows point the same way. */
+
+import { strip } from "../charts.js";
+import { count, number, short } from "../format.js";
+import { agrees, facts, fold, fromViews, norm, note, quantity, signedBar, sumOfSizes, table, tokenAt } from "../parts.js";
+import { chip, label, named } from "../tokens.js";
+
+export const uses = ["position"];
+
+export function sentence(context) {
+  const { selection, model } = context;
+  const token = tokenAt(context, selection.position);
+  return `The id ${token.id ?? ""} of “${label(token)}” points to one row of a table: ${count(model.width)} numbers learned in training, the same in every sentence. From here on the model works with these numbers alone.`;
+}
+
+const queries = ({ selection }) => selection.position !== null && { row: ["embeddings", { position: selection.position, top: 10 }] };
+
+export function draw(host, context) {
+  return fromViews(host, context, queries, ({ row: { info, tensors } }, now) => {
+    const token = tokenAt(now, now.selection.position);
+    const row = tensors.row.data;
+    return [
+      facts([
+        ["token", chip(token)],
+        ["id", quantity("id", info.token_id, String)],
+        ["numbers in the row", quantity("width", row.length, count)],
+        ["length of the vector", quantity("norm", info.norm)],
+        ["multiplied by", info.multiplier && info.multiplier !== 1 ? quantity("multiplier", info.multiplier) : null],
+      ]),
+      strip(row, { name: `The row of “${label(token)}”, 64 numbers a line` }),
+      table({
+        name: "nearest", caption: "Rows of the table that point the same way, by cosine from −1 to 1",
+        columns: [{ title: "token" }, { title: "id", numeric: true }, { title: "cosine" }],
+        rows: info.nearest_ids.map((id, index) => [
+          chip(named(id, info.token_texts)), count(id),
+          signedBar(tensors.nearest_cosines.data[index], quantity(`cosine-${id}`, tensors.nearest_cosines.data[index], short)),
+        ]),
+      }),
+      fold("row", "The row as numbers", () => table({
+        name: "row", caption: "Coordinate and value", columns: [{ title: "coordinate" }, { title: "value", numeric: true }],
+        rows: Array.from(row, (value, index) => [String(index), number(value)]),
+      })),
+    ];
+  });
+}
+
+export function arithmetic(host, context) {
+  return fromViews(host, context, queries, ({ row: { info, tensors } }) => {
+    const row = tensors.row.data;
+    return [
+      note(`The length is the square root of the sum of ${count(row.length)} squares:`),
+      agrees("norm", norm(row), info.norm, { terms: sumOfSizes(row) }),
+    ];
+  });
+}

@@ -1,0 +1,91 @@
+/** Stage 23: what was kept of earlier positions, what that saved, and that it changed nothing. */
+
+import { element } from "../dom.js";
+import { bytes, count, duration, percent, plural, short } from "../format.js";
+import { agrees, facts, fromContext, fromViews, heading, note, quantity, sum, table } from "../parts.js";
+
+export const uses = [];
+
+export function sentence({ report: { data } }) {
+  const { num_prompt_tokens: prompt, num_prefix_tokens: prefix, rows_reused: reused, rows_computed: computed } = data;
+  const known = prefix > 0 ? ` ${plural(prefix, "prompt position")} were known from before.` : "";
+  return `Keys and values of ${count(computed)} positions were computed once and then read ${count(reused)} times by later steps, instead of computing ${count(reused)} of them again for a prompt of ${count(prompt)}.${known}`;
+}
+
+export function draw(host, context) {
+  const own = element("section", { class: "stage-picture" });
+  const proof = element("section", { class: "stage-picture" });
+  host.append(own, proof);
+  const lives = [
+    fromContext(own, context, ({ report }) => [report], ({ report: { data } }) => [
+      facts([
+        ["memory", quantity("num_bytes", data.num_bytes, bytes)],
+        ["per position", quantity("bytes_per_position", data.num_bytes / (data.num_blocks * data.block_size), bytes)],
+        ["blocks used", [quantity("num_blocks", data.num_blocks, count), ` of ${count(data.num_blocks_total)}`]],
+        ["rows computed", quantity("rows_computed", data.rows_computed, count)],
+        ["rows reused", quantity("rows_reused", data.rows_reused, count)],
+        ["from an earlier request", quantity("num_prefix_tokens", data.num_prefix_tokens, count)],
+      ]),
+      blocks(data),
+      table({
+        name: "phases", caption: "Two kinds of work",
+        columns: [{ title: "" }, { title: "prefill: reading the prompt" }, { title: "decode: writing the answer" }],
+        rows: [
+          ["positions", count(data.num_prompt_tokens - data.num_prefix_tokens), count(data.num_decode_steps)],
+          ["at once", "many", "one a step"],
+          ["time", quantity("prefill_ms", data.prefill_ms, duration), quantity("decode_ms", data.decode_ms, duration)],
+          ["time per position",
+            each(data.prefill_ms, data.num_prompt_tokens - data.num_prefix_tokens), each(data.decode_ms, data.num_decode_steps)],
+        ],
+      }),
+      note("A later token depends on all earlier ones, so decode goes one by one; the prompt is known as a whole, so prefill takes many together. The cache holds this text only: it is no memory of other conversations."),
+    ]),
+    fromViews(proof, context, ({ response, steps }) => steps.length > 0 && response && { proof: ["kv_cache", { step: null }] }, ({ proof: { info } }) => [
+      heading("The cache changed nothing"),
+      facts([
+        ["largest difference of a logit", quantity("max_difference", info.max_difference)],
+        ["the same best token", element("span", { "data-name": "top_equal", "data-value": String(info.top_equal) }, info.top_equal ? "yes ✓" : "no ✗")],
+        ["bytes per position", quantity("bytes_per_token", info.bytes_per_token, bytes)],
+      ]),
+      note("The same tokens were run once more in one piece without a cache, and the logits at the last position compared with those the cached run gives."),
+    ]),
+  ];
+  return {
+    update: (next) => lives.forEach((life) => life.update(next)),
+    destroy: () => (lives.forEach((life) => life.destroy()), host.replaceChildren()),
+  };
+}
+
+function each(ms, positions) {
+  return positions > 0 ? duration(ms / positions) : "";
+}
+
+/** The response's blocks, each filled as far as it is used; hatched where rows came from an earlier request. */
+function blocks({ num_blocks, block_size, num_prefix_tokens, rows_computed }) {
+  const used = num_prefix_tokens + rows_computed;
+  return element(
+    "div", { class: "blocks", role: "img", "aria-label": `${num_blocks} blocks of ${block_size} positions, ${used} positions used, ${num_prefix_tokens} from an earlier request` },
+    Array.from({ length: Math.min(num_blocks, 512) }, (_, index) => {
+      const filled = Math.max(0, Math.min(1, (used - index * block_size) / block_size));
+      const reused = (index + 1) * block_size <= num_prefix_tokens;
+      return element("span", { class: `block${reused ? " block-reused" : ""}`, vars: { filled }, title: `block ${index}: ${Math.round(filled * block_size)} of ${block_size} positions` });
+    }),
+  );
+}
+
+export function arithmetic(host, context) {
+  return fromContext(host, context, ({ report, steps }) => [report, steps.length], ({ report: { data }, steps, model }) => {
+    const perPosition = data.num_bytes / (data.num_blocks * data.block_size);
+    const numbers = 2 * model.n_layers * model.n_kv_heads * model.head_width;
+    return [
+      note("One position keeps a key and a value for every layer and key head:"),
+      element("p", { class: "formula" }, `2 · ${model.n_layers} layers · ${model.n_kv_heads} heads · ${model.head_width} = ${count(numbers)} numbers, ${short(perPosition / numbers)} bytes each = ${bytes(perPosition)}`),
+      agrees("num_bytes", numbers * Math.round(perPosition / numbers) * data.num_blocks * data.block_size, data.num_bytes, { format: bytes }),
+      steps.length > 0 && [
+        note("Rows reused, added up over the steps:"),
+        agrees("rows_reused", sum(steps.map((step) => step.kv.rows_reused)), data.rows_reused, { format: count }),
+      ],
+      note(`Without the cache, every step would compute all earlier rows again: ${percent(data.rows_reused / (data.rows_reused + data.rows_computed))} of that work was saved.`),
+    ];
+  });
+}

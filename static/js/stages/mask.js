@@ -1,0 +1,56 @@
+/** Stage 13: which keys a query may look at. */
+
+import { element } from "../dom.js";
+import { count, number, plural } from "../format.js";
+import { agrees, facts, fromViews, note, quantity, table, tokenAt, tokensBetween } from "../parts.js";
+import { maskSquare } from "../charts.js";
+import { chip, label } from "../tokens.js";
+
+export const uses = ["layer", "head", "position"];
+
+export function sentence(context) {
+  const { selection } = context;
+  const token = tokenAt(context, selection.position);
+  return `“${label(token)}” at position ${selection.position} may look at itself and the ${plural(selection.position, "position")} before it, and at nothing later: what comes next must stay unknown while it is being predicted.`;
+}
+
+const queries = ({ selection: { layer, head, position } }) =>
+  position !== null && layer !== null && { rows: ["mask", { layer, head, position }] };
+
+export function draw(host, context) {
+  return fromViews(host, context, queries, ({ rows: { info, tensors } }, now) => {
+    const { before, allowed } = tensors;
+    const size = before.data.length;
+    const { position } = now.selection;
+    const from = Math.max(0, Math.min(position - 8, size - 16));
+    const to = Math.min(size, from + 16);
+    return [
+      facts([
+        ["allowed keys of this query", quantity("allowed", info.allowed, count)],
+        ["forbidden", quantity("forbidden", size - info.allowed, count)],
+        ["allowed cells of the whole square", quantity("allowed_cells", (size * (size + 1)) / 2, count)],
+      ]),
+      maskSquare({ size, row: position }),
+      table({
+        name: "masked", caption: `Keys ${from} to ${to - 1} around the query`,
+        columns: [{ title: "key" }, { title: "scaled score", numeric: true }, { title: "allowed" }, { title: "after the mask", numeric: true }],
+        rows: tokensBetween(now, from, to).map((token) => ({
+          selected: token.position === position,
+          class: allowed.data[token.position] ? "" : "row-muted",
+          cells: [
+            chip(token, { note: String(token.position) }), number(before.data[token.position]), allowed.data[token.position] ? "yes" : "no",
+            quantity(`masked-${token.position}`, allowed.data[token.position] ? before.data[token.position] : -Infinity),
+          ],
+        })),
+      }),
+      note("A forbidden score becomes minus infinity, whose exponential is exactly 0. Which cells are forbidden follows from the order of positions alone, not from any text."),
+    ];
+  });
+}
+
+export function arithmetic(host, context) {
+  return fromViews(host, context, queries, ({ rows: { info } }, { selection }) => [
+    element("p", { class: "formula" }, `positions 0 to ${selection.position}: ${selection.position} + 1 keys`),
+    agrees("allowed", selection.position + 1, info.allowed, { format: count }),
+  ]);
+}

@@ -1,0 +1,40 @@
+/** Stage 10: query, key and value of one position in one head. */
+
+import { element } from "../dom.js";
+import { strip } from "../charts.js";
+import { count, shape } from "../format.js";
+import { facts, fromViews, heading, norm, note, quantity, table, tokenAt } from "../parts.js";
+import { label } from "../tokens.js";
+
+export const uses = ["layer", "head", "position"];
+
+const NAMES = { q: "query: what this position looks for", k: "key: what it can be found by", v: "value: what it hands on" };
+
+export function sentence(context) {
+  const { selection, model } = context;
+  const token = tokenAt(context, selection.position);
+  return `In layer ${selection.layer} the ${count(model.width)} numbers of “${label(token)}” were multiplied with three learned matrices; head ${selection.head} got ${count(model.head_width)} numbers each as query, key and value.`;
+}
+
+const queries = ({ selection: { layer, head, position } }) =>
+  position !== null && layer !== null && { parts: ["qkv", { layer, head, position }] };
+
+export function draw(host, context) {
+  return fromViews(host, context, queries, ({ parts: { info, tensors } }, { model, selection }) => [
+    facts([
+      ["layer", String(selection.layer)],
+      ["query head", String(selection.head)],
+      ["key and value head", info.kv_head === undefined ? null : `${info.kv_head}, shared by ${model.n_heads / model.n_kv_heads} query heads`],
+    ]),
+    ["q", "k", "v"].map((name) => strip(tensors[name].data, { name: `${NAMES[name]}, ${shape(tensors[name].shape)}` })),
+    strip(tensors.input.data, { name: `what all three were made from: the normalised state, ${shape(tensors.input.shape)}` }),
+    table({
+      name: "matrices", caption: "The three products",
+      columns: [{ title: "result" }, { title: "matrix" }, { title: "length of the result", numeric: true }],
+      rows: ["q", "k", "v"].map((name) => [
+        name.toUpperCase(), element("code", {}, shape(info.weights[name])), quantity(`norm-${name}`, norm(tensors[name].data)),
+      ]),
+    }),
+    note("The names come from searching, but nothing is looked up: each is a list of numbers from a matrix product. Query and key are shown before their turn by position."),
+  ]);
+}

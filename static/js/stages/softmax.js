@@ -1,0 +1,170 @@
+/** Stage 14: attention weights: the map of a head, the row of the query, and all heads side by side. */
+
+import { element, swap } from "../dom.js";
+import { headGrid, heatmap, legend, thumbnail } from "../charts.js";
+import { number, percent, plural, short } from "../format.js";
+import { chosenKey, keyChip, shownKeys } from "../keys.js";
+import { agrees, bar, entropy, facts, fold, followViews, fromViews, heading, note, quantity, softmax, sum, table, tokenAt, tokensBetween } from "../parts.js";
+import { label } from "../tokens.js";
+
+export const uses = ["layer", "head", "position"];
+
+export function sentence(context) {
+  const { selection } = context;
+  const token = tokenAt(context, selection.position);
+  return `Exponentials made all scores positive, and division by their sum made them shares: head ${selection.head} of layer ${selection.layer} spread 100 % of the attention of “${label(token)}” over ${plural(selection.position + 1, "position")}. That is where this head read, not why.`;
+}
+
+const ready = ({ selection: { layer, position } }) => position !== null && layer !== null;
+const rowQuery = (now) => ready(now) && { row: ["softmax", pick(now)] };
+const pick = ({ selection: { layer, head, position } }) => ({ layer, head, position });
+
+export function draw(host, context) {
+  const boxes = ["map", "row", "grid"].map((name) => element("section", { class: "stage-picture", "data-part": name }));
+  host.append(...boxes);
+  const lives = [drawMap(boxes[0], context), drawRow(boxes[1], context), drawGrid(boxes[2], context)];
+  return {
+    update: (next) => lives.forEach((life) => life.update(next)),
+    destroy: () => (lives.forEach((life) => life.destroy()), host.replaceChildren()),
+  };
+}
+
+/** The map of the whole head: it follows layer and head; the chosen cell follows query and key. */
+function drawMap(host, context) {
+  let chart = null;
+  let latest = context;
+  let drawn = null;
+  function show({ map: { info, tensors } }) {
+    const [rows, columns] = tensors.weights.shape;
+    const spec = {
+      values: tensors.weights.data, rows, columns, rowTokens: tokensBetween(latest, 0, rows), columnTokens: tokensBetween(latest, 0, columns),
+      selected: { row: latest.selection.position, column: chosenKey(latest) },
+      onCell: (position, key) => latest.select({ position, key }),
+    };
+    if (chart) return chart.update(spec);
+    swap(host, heading("The map of this head: rows are queries, columns the keys they read"));
+    chart = heatmap(host, spec);
+  }
+  const query = (now) => ready(now) && {
+    map: ["attention", { layer: now.selection.layer, head: now.selection.head, to: now.numPromptTokens + now.steps.length }],
+  };
+  const life = followViews(host, context, query, (views) => {
+    drawn = views;
+    show(views);
+  });
+  return {
+    update(next) {
+      const moved = next.selection.position !== latest.selection.position || next.selection.key !== latest.selection.key;
+      latest = next;
+      life.update(next);
+      if (moved && drawn) show(drawn);
+    },
+    destroy: () => (chart?.destroy(), life.destroy()),
+  };
+}
+
+function drawRow(host, context) {
+  return fromViews(host, context, rowQuery, ({ row: { info, tensors } }, now) => {
+    const weights = tensors.weights.data;
+    const most = weights.reduce((largest, weight) => Math.max(largest, weight), 0) || 1;
+    const key = chosenKey(now);
+    const shown = shownKeys(weights, key);
+    return [
+      heading(`The row of the query “${label(tokenAt(now, now.selection.position))}”`),
+      facts([
+        ["sum of the row", quantity("row_sum", info.sum)],
+        ["entropy", [quantity("entropy", info.entropy), " nats"]],
+        ["weight on position 0", quantity("sink_mass", info.sink_mass, percent)],
+      ]),
+      table({
+        name: "weights", caption: `Weights; bars run from 0 to ${percent(most)}${shown.length < weights.length ? `; the ${shown.length} largest of ${weights.length}` : ""}`,
+        columns: [{ title: "key" }, { title: "weight" }],
+        rows: shown.map((index) => ({
+          selected: index === key,
+          cells: [keyChip(now, index), bar(weights[index] / most, quantity(`weight-${index}`, weights[index]))],
+        })),
+      }),
+    ];
+  });
+}
+
+/** Entropy of every head of every layer, and the maps of one layer's heads in small. */
+function drawGrid(host, context) {
+  const query = (now) => ready(now) && { grid: ["heads_grid", { layer: now.selection.layer, position: now.selection.position }] };
+  let latest = context;
+  let drawn = null;
+  function show({ grid: { tensors } }) {
+    const { layer, head, position } = latest.selection;
+    const [layers, heads] = tensors.entropy.shape;
+    const most = tensors.entropy.data.reduce((largest, value) => Math.max(largest, value), 0);
+    const [, size] = tensors.thumbnails.shape;
+    swap(
+      host,
+      heading("All layers and heads: how widely each spread its attention"),
+      headGrid({
+        values: tensors.entropy.data, layers, heads, range: [0, most], selected: { layer, head }, name: `Entropy at position ${position}`,
+        onPick: (nextLayer, nextHead) => latest.select({ layer: nextLayer, head: nextHead }),
+      }),
+      legend("sequential", ["0", `${number(most, 3)} nats`], "entropy: 0 is all on one position. Layers run across, heads down."),
+      heading(`The heads of layer ${layer}`),
+      element("div", { class: "thumbnails" }, Array.from({ length: heads }, (_, index) => {
+        const values = tensors.thumbnails.data.subarray(index * size * size, (index + 1) * size * size);
+        const at = layer * heads + index;
+        return element(
+          "button", {
+            type: "button", class: "thumbnail-button", "aria-pressed": String(index === head), "data-focus": `head-${index}`,
+            "data-head": index, onclick: () => latest.select({ head: index }),
+          },
+          thumbnail(values, size, mapTop(values, size)), `head ${index}`,
+          element("span", {}, quantity(`entropy-${index}`, tensors.entropy.data[at], short), " nats"),
+        );
+      })),
+      note("Each small map has its own colour range, without row 0 and column 0. One head proves nothing by itself: the layers after it read its output together with all others."),
+    );
+  }
+  const life = followViews(host, context, query, (views) => {
+    drawn = views;
+    show(views);
+  });
+  return {
+    update(next) {
+      const moved = next.selection.head !== latest.selection.head;
+      latest = next;
+      life.update(next);
+      if (moved && drawn) show(drawn);
+    },
+    destroy: life.destroy,
+  };
+}
+
+function mapTop(values, size) {
+  let top = 0;
+  for (let at = size; at < values.length; at += 1) if (at % size !== 0) top = Math.max(top, values[at]);
+  return top;
+}
+
+export function arithmetic(host, context) {
+  return fromViews(host, context, rowQuery, ({ row: { info, tensors } }, now) => {
+    const scaled = tensors.scaled.data;
+    const mine = softmax(scaled);
+    const key = chosenKey(now);
+    const weights = tensors.weights.data;
+    const name = label(tokenAt(now, key));
+    return [
+      note(`The largest score, ${number(mine.largest)}, is taken off first: it changes no share and keeps the exponentials small.`),
+      element("p", { class: "formula" }, `exp(${number(scaled[key])} − ${number(mine.largest)}) = ${number(mine.exponentials[key])} for “${name}”`),
+      element("p", { class: "formula" }, `sum of ${plural(scaled.length, "exponential")} = ${number(mine.total)}`),
+      element("p", { class: "formula" }, `${number(mine.exponentials[key])} / ${number(mine.total)} = ${number(mine.shares[key])}`),
+      agrees(`weight-${key}`, mine.shares[key], weights[key], { terms: 1 }),
+      agrees("row_sum", sum(weights), info.sum),
+      agrees("entropy", entropy(mine.shares), info.entropy, { terms: 1 }),
+      fold("exponentials", "Every key", () => table({
+        name: "exponentials", caption: "From scaled score to weight",
+        columns: [{ title: "key" }, { title: "scaled score", numeric: true }, { title: "exponential", numeric: true }, { title: "weight here", numeric: true }, { title: "the server's", numeric: true }],
+        rows: shownKeys(weights, key).map((index) => [
+          `${index} ${label(tokenAt(now, index))}`, number(scaled[index]), number(mine.exponentials[index]), number(mine.shares[index]), number(weights[index]),
+        ]),
+      })),
+    ];
+  });
+}
