@@ -77,8 +77,14 @@ def test_a_gpu_may_have_its_cuda_build(tmp_path: Path, pip: SimpleNamespace, mon
 
 def test_torch_comes_from_the_index_that_was_named(tmp_path: Path, pip: SimpleNamespace) -> None:
     install(tmp_path / "requirements.txt", torch_index="file:///wheels")
-    assert "install --index-url file:///wheels torch==2.13.0" in pip.commands[0]
+    assert "--index-url file:///wheels torch==2.13.0" in pip.commands[0]
     assert "--index-url" not in pip.commands[1]
+    pip.commands.clear()
+    for kept in ("file:///wheels", ""):
+        install(tmp_path / "requirements.txt", torch_index=kept)
+        assert pip.commands == []
+    install(tmp_path / "requirements.txt", torch_index="file:///others")
+    assert "--force-reinstall --index-url file:///others torch==2.13.0" in pip.commands[0]
 
 
 def test_a_failed_installation_is_tried_again(tmp_path: Path, pip: SimpleNamespace) -> None:
@@ -87,7 +93,7 @@ def test_a_failed_installation_is_tried_again(tmp_path: Path, pip: SimpleNamespa
         install(tmp_path / "requirements.txt", torch_index="default")
     pip.fails = False
     install(tmp_path / "requirements.txt", torch_index="default")
-    assert len(pip.commands) == 2
+    assert [command.split(" install ")[1].split()[0] for command in pip.commands] == ["--force-reinstall"] * 2 + ["-r"]
 
 
 def test_which_build_brings_cuda() -> None:

@@ -2,7 +2,7 @@
 
     python webtrace/ops/install.py requirements.txt
 
-The hash of the requirement files and of the choice of torch stands in a stamp file inside `.venv`: where nothing
+The hash of the requirement files stands in a stamp file inside `.venv`, the choice of torch in another: where nothing
 changed, nothing is asked and the call takes a fraction of a second.
 """
 
@@ -35,27 +35,34 @@ def install(requirements: Path, *, torch_index: str) -> None:
     """Everything in `requirements` (and the files it names with -r), at the versions pinned there.
 
     `torch_index` is the address of the package index torch comes from; "" means pip's own as long as that does not
-    bring CUDA to a machine without a GPU, "default" means pip's own whatever it brings. Raises InstallError.
+    bring CUDA to a machine without a GPU, "default" means pip's own whatever it brings. A build that is installed stays
+    until another index is named. Raises InstallError.
     """
-    stamp = VENV / f".installed-{requirements.stem}"
-    wanted = _digest(requirements, torch_index)
-    if stamp.is_file() and stamp.read_text() == wanted:
+    torch = _torch_pin(ROOT / "requirements.txt")
+    stamp, wanted = VENV / f".installed-{requirements.stem}", _digest(requirements)
+    torch_stamp, torch_wanted = VENV / ".torch-index", f"{torch} {torch_index}"
+    torch_is_right = not torch_index or _says(torch_stamp, torch_wanted)
+    if torch_is_right and _says(stamp, wanted):
         return
     _make_venv()
     stamp.unlink(missing_ok=True)
     print(f"Installing {requirements.name} into .venv", flush=True)
-    torch = _torch_pin(ROOT / "requirements.txt")
-    if not _has(torch):
-        if torch_index not in {"", "default"}:
-            _pip("install", "--index-url", torch_index, torch)
-        elif not torch_index and not _has_nvidia_gpu():
-            _refuse_cuda(torch)
+    if not torch_is_right:
+        source = [] if torch_index == "default" else ["--index-url", torch_index]
+        _pip("install", "--force-reinstall", *source, torch)
+        torch_stamp.write_text(torch_wanted)
+    elif not _has(torch) and not _has_nvidia_gpu():
+        _refuse_cuda(torch)
     _pip("install", "-r", str(requirements))
     stamp.write_text(wanted)
 
 
-def _digest(requirements: Path, torch_index: str) -> str:
-    digest = hashlib.sha256(f"{sys.version_info[:2]} {torch_index}".encode())
+def _says(stamp: Path, wanted: str) -> bool:
+    return stamp.is_file() and stamp.read_text() == wanted
+
+
+def _digest(requirements: Path) -> str:
+    digest = hashlib.sha256(f"{sys.version_info[:2]}".encode())
     for file in _with_included(requirements):
         digest.update(file.read_bytes())
     return digest.hexdigest()
