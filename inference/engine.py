@@ -47,14 +47,14 @@ class _Row(NamedTuple):
 
 
 class Engine:
-    """Continuous batching over one decoder. `residuals` None records nothing."""
+    """Continuous batching over one decoder. A residual pool of no blocks records nothing."""
 
     def __init__(
         self,
         decoder: Decoder,
         tokenizer: Tokenizer,
         cache: KVCache,
-        residuals: ResidualPool | None,
+        residuals: ResidualPool,
         *,
         max_running: int = 32,
     ) -> None:
@@ -62,8 +62,7 @@ class Engine:
         self.tokenizer = tokenizer
         self.cache = cache
         self.residuals = residuals
-        num_traced = residuals.num_blocks if residuals is not None else 0
-        allocator = BlockAllocator(cache.num_blocks, cache.block_size, CUT, num_traced)
+        allocator = BlockAllocator(cache.num_blocks, cache.block_size, CUT, residuals.num_blocks)
         self.scheduler = Scheduler(allocator, max_running)
         self._capacity = min(decoder.config.context_length, cache.num_blocks * cache.block_size)
         self._outbox: list[FromEngine] = []
@@ -84,7 +83,7 @@ class Engine:
             answer=Answer(self.tokenizer, request.stop_token_ids, [stop for stop in sampling.stop if stop]),
             max_tokens=max(min(sampling.max_tokens, room), 1),
             submitted=monotonic(),
-            record=request.record and self.residuals is not None,
+            record=request.record,
             token_ids=list(request.token_ids),
         )
         if reason is not None:

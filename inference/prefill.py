@@ -12,21 +12,8 @@ from inference.checkpoint import ModelConfig
 from inference.messages import Prefilled, StageTime
 from inference.model.clock import StageClock, multiply_adds
 from inference.model.decoder import Chunk
+from inference.stages import MODEL_STAGES
 
-MODEL_STAGES = (
-    "embeddings",
-    "positions",
-    "qkv",
-    "scores",
-    "scale",
-    "mask",
-    "softmax",
-    "weighted_sum",
-    "heads",
-    "residual_norm",
-    "feed_forward",
-    "logits",
-)
 NUM_SHOWN = 10
 
 

@@ -147,7 +147,6 @@ def test_residuals_of_a_recorded_response_are_kept() -> None:
     outcome = run(engine, request("a", LONG))["a"]
     held = engine.scheduler.find("a")
     assert held is not None
-    assert engine.residuals is not None
     end = held.num_computed
     assert end == len(LONG) + len(outcome.steps) - 1
     states = engine.residuals.read(0, engine.residuals.slots(held.blocks, 0, end))

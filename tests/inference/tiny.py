@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from inference.cache import KVCache, ResidualPool
 from inference.checkpoint import Checkpoint, ModelConfig
 from inference.checkpoint.weights import Float32, FourBit
 from inference.engine import Engine
+from inference.fake import FakeEngine
 from inference.messages import Ended, FromEngine, Generate, Prefilled, Sampling, Started, Step, Steps
 from inference.model.decoder import Decoder
 from inference.text import Tokenizer
@@ -65,13 +66,13 @@ class RandomWeights:
         return None
 
 
-@cache
+@functools.cache
 def tiny_decoder() -> Decoder:
     checkpoint = Checkpoint(path=Path(__file__), name="tiny", config=CONFIG, source=RandomWeights())
     return Decoder.load(checkpoint, device="cpu", kernel="float32")
 
 
-@cache
+@functools.cache
 def byte_tokenizer() -> Tokenizer:
     definition = {
         "version": "1.0",
@@ -84,10 +85,9 @@ def byte_tokenizer() -> Tokenizer:
 
 
 def tiny_engine(num_blocks: int = 32, *, num_traced: int | None = None, max_running: int = 8) -> Engine:
-    decoder = tiny_decoder()
-    traced = num_blocks if num_traced is None else num_traced
-    residuals = ResidualPool(CONFIG, traced) if traced else None
-    return Engine(decoder, byte_tokenizer(), KVCache(CONFIG, num_blocks), residuals, max_running=max_running)
+    residuals = ResidualPool(CONFIG, num_blocks if num_traced is None else num_traced)
+    cache = KVCache(CONFIG, num_blocks)
+    return Engine(tiny_decoder(), byte_tokenizer(), cache, residuals, max_running=max_running)
 
 
 def request(name: str, prompt: str | list[int], *, owner: str = "o", record: bool = True, **sampling: Any) -> Generate:
@@ -141,7 +141,7 @@ def collect(messages: Iterable[FromEngine]) -> dict[str, Outcome]:
     return outcomes
 
 
-def run(engine: Engine, *requests: Generate) -> dict[str, Outcome]:
+def run(engine: Engine | FakeEngine, *requests: Generate) -> dict[str, Outcome]:
     """Submits all at once and steps until nothing is left to do."""
     for one in requests:
         engine.submit(one)

@@ -1,0 +1,98 @@
+"""A loaded model with everything that is asked of it: generation, views, embeddings, safety scores."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+
+from inference.cache import KVCache, ResidualPool
+from inference.checkpoint import ModelConfig, load_checkpoint
+from inference.engine import Engine
+from inference.judge import TextJudge
+from inference.messages import Ready
+from inference.model.decoder import CUT, Decoder
+from inference.settings import MIB, EngineSettings
+from inference.text import Tokenizer
+from inference.viewer import Viewer
+
+logger = logging.getLogger(__name__)
+BLOCK_SIZE = 64
+
+
+class ModelMachine:
+    """One engine, and beside it what looks into its responses and what judges texts."""
+
+    def __init__(self, engine: Engine, judge: TextJudge, name: str) -> None:
+        self._engine = engine
+        self._card = judge.card
+        self._name = name
+        self.submit = engine.submit
+        self.cancel = engine.cancel
+        self.step = engine.step
+        self.view = Viewer(engine).answer
+        self.embed = judge.embed
+        self.judge = judge.judge
+
+    @property
+    def has_work(self) -> bool:
+        return self._engine.has_work
+
+    def ready(self) -> Ready:
+        return self._engine.ready(describe(self._name, self._engine.decoder.config), self._card)
+
+
+def load_machine(settings: EngineSettings) -> ModelMachine:
+    """Raises FileNotFoundError, UnsupportedCheckpoint, ValueError with what to do."""
+    engine, name = load_engine(settings)
+    return ModelMachine(engine, TextJudge.load(settings.encoder, settings.safety_heads), name)
+
+
+def load_engine(settings: EngineSettings) -> tuple[Engine, str]:
+    """The engine and its checkpoint's name."""
+    tokenizer = Tokenizer.load(settings.model, settings.text_cache)
+    checkpoint = load_checkpoint(settings.model)
+    decoder = Decoder.load(checkpoint, device=settings.device, kernel=settings.kernel)
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    logger.info("%s on %s: %s", checkpoint.name, decoder.plan, decoder.plan.reason)
+    return Engine(decoder, tokenizer, *_memory(settings, decoder)), checkpoint.name
+
+
+def _memory(settings: EngineSettings, decoder: Decoder) -> tuple[KVCache, ResidualPool]:
+    """As many blocks as the budgets allow, and no fewer than one cut. The residual pool is not larger than the
+    cache: it is addressed by the same ids."""
+    config, device = decoder.config, decoder.device
+    one = KVCache(config, 1, BLOCK_SIZE, device=device)
+    num_blocks = max(settings.cache_memory * MIB // one.bytes_per_block, CUT // BLOCK_SIZE)
+    traced = settings.trace_memory * MIB // ResidualPool(config, 1, BLOCK_SIZE, device=device).bytes_per_block
+    return (
+        KVCache(config, num_blocks, BLOCK_SIZE, device=device),
+        ResidualPool(config, min(traced, num_blocks), BLOCK_SIZE, device=device),
+    )
+
+
+def describe(name: str, config: ModelConfig) -> dict[str, Any]:
+    """A checkpoint's dimensions for `Ready.model`."""
+    per_layer = (
+        config.width * config.qkv_width  # queries, keys, values
+        + config.query_width * config.width  # output
+        + 3 * config.width * config.feed_forward_width  # gate, up, down
+        + 2 * config.width  # norms
+    )
+    tables = config.vocabulary * config.width * (1 if config.tied_head else 2)
+    return {
+        "name": name,
+        "architecture": config.architecture,
+        "n_layers": config.n_layers,
+        "n_heads": config.n_heads,
+        "n_kv_heads": config.n_kv_heads,
+        "head_width": config.head_width,
+        "width": config.width,
+        "feed_forward_width": config.feed_forward_width,
+        "vocabulary": config.vocabulary,
+        "context_length": config.context_length,
+        "rope_base": config.rope_base,
+        "num_parameters": tables + config.n_layers * per_layer + config.width,
+    }

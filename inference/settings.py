@@ -1,0 +1,97 @@
+"""What an engine is started with. Read from the environment, and written back into a child's. No torch here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+CHECKOUT = Path(__file__).parents[1]
+DEFAULT_MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
+DEFAULT_FAKE_TEXT = "This answer comes from the fake engine: it computes nothing."
+MIB = 1 << 20
+
+
+class BadSetting(ValueError):
+    """A variable of the environment has a value that cannot be used; the message names it and the limit."""
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Memory in MiB. `threads` 0 leaves the number to the kernel plan."""
+
+    data: Path
+    model: Path
+    safety_heads: Path
+    engine: Literal["model", "fake"] = "model"
+    device: str = "auto"
+    kernel: str = "auto"
+    threads: int = 0
+    cache_memory: int = 512
+    trace_memory: int = 768
+    fake_text: str = DEFAULT_FAKE_TEXT
+    fake_rate: float = 50.0  # tokens a second
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> EngineSettings:
+        """Raises BadSetting."""
+
+        def read(name: str, default: str) -> str:
+            return environment.get(f"WEBTRACE_{name}", "").strip() or default
+
+        def number(name: str, default: float, at_least: float) -> float:
+            raw = read(name, str(default))
+            try:
+                value = float(raw)
+            except ValueError:
+                raise BadSetting(f"WEBTRACE_{name} is {raw!r}; it must be a number.") from None
+            if not at_least <= value < float("inf"):
+                raise BadSetting(f"WEBTRACE_{name} is {raw}; it must be at least {at_least:g}.")
+            return value
+
+        engine = read("ENGINE", "model")
+        if engine not in ("model", "fake"):
+            raise BadSetting(f"WEBTRACE_ENGINE is {engine!r}; it must be model or fake.")
+        data = Path(read("DATA", str(CHECKOUT / "data"))).expanduser().resolve()
+        heads = CHECKOUT / "webtrace" / "safety" / "heads" / "safety.safetensors"
+        return cls(
+            data=data,
+            model=Path(read("MODEL", str(data / "models" / DEFAULT_MODEL))).expanduser(),
+            safety_heads=Path(read("SAFETY_HEADS", str(heads))),
+            engine="fake" if engine == "fake" else "model",
+            device=read("DEVICE", "auto"),
+            kernel=read("KERNEL", "auto"),
+            threads=int(number("THREADS", 0, 0)),
+            cache_memory=int(number("CACHE_MEMORY", 512, 1)),
+            trace_memory=int(number("TRACE_MEMORY", 768, 0)),
+            fake_text=read("FAKE_TEXT", DEFAULT_FAKE_TEXT),
+            fake_rate=number("FAKE_RATE", 50.0, 0.1),
+        )
+
+    def to_environment(self) -> dict[str, str]:
+        """Variables from which `from_environment` makes the same settings."""
+        values = {
+            "DATA": self.data,
+            "MODEL": self.model,
+            "SAFETY_HEADS": self.safety_heads,
+            "ENGINE": self.engine,
+            "DEVICE": self.device,
+            "KERNEL": self.kernel,
+            "THREADS": self.threads,
+            "CACHE_MEMORY": self.cache_memory,
+            "TRACE_MEMORY": self.trace_memory,
+            "FAKE_TEXT": self.fake_text,
+            "FAKE_RATE": self.fake_rate,
+        }
+        return {f"WEBTRACE_{name}": str(value) for name, value in values.items()}
+
+    @property
+    def encoder(self) -> Path:
+        return self.data / "models" / "all-MiniLM-L6-v2"
+
+    @property
+    def text_cache(self) -> Path:
+        """Folder in which the tokenizer read from a GGUF file is kept."""
+        return self.data / "cache"
