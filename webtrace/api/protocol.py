@@ -28,7 +28,8 @@ CLOSE_CODES = {
 def asyncapi() -> dict[str, Any]:
     """The AsyncAPI document of the WebSocket."""
     _, components = msgspec.json.schema_components(
-        [events.ClientMessage, events.ServerMessage, reports.Report], ref_template="#/components/schemas/{name}"
+        [events.ClientMessage, events.ServerMessage, *set(reports.REPORTS.values())],
+        ref_template="#/components/schemas/{name}",
     )
     messages = {
         _tag(kind): {
@@ -73,8 +74,8 @@ sends `Authorization: Bearer <key>`. A frame that cannot be read gets an `error`
 connection lives on. A readable `response.create` always becomes a response, even when the gateway refuses it.
 """
 _EVENTS = """Every event of a response bears `response_id`, `epoch` and `sequence_number`. Numbers are consecutive
-within an epoch and begin at 1; epochs count attempts, 0 being the gateway's. A hole that no `trace.dropped` covers is a loss:
-send `response.resume` with the last `epoch` and number seen, or read `GET /api/v1/responses/<id>/events`.
+within an epoch and begin at 1; epochs count attempts, 0 being the gateway's. A hole that no `trace.dropped` covers is
+a loss: send `response.resume` with the last `epoch` and number seen, or read `GET /api/v1/responses/<id>/events`.
 """
 _REPORTS = """The `data` of each `trace.stage` event. Fields that end in `_ms` are milliseconds, in `_s` seconds.
 """

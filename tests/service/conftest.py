@@ -1,0 +1,41 @@
+"""Fixtures of the service tests: the cast in this process, and a live `serve` with the fake engine."""
+
+from __future__ import annotations
+
+
+import pytest
+from django.core.cache import cache
+
+from tests.service.cast import make_user
+from webtrace.accounts.models import User
+from webtrace.gateway.limits import limiter
+
+
+@pytest.fixture(autouse=True)
+def fresh_limits() -> None:
+    """Counts live in this process's memory, longer than a test's database."""
+    limiter.cache_clear()
+    cache.clear()
+
+
+@pytest.fixture
+def owner(db: None) -> User:
+    return make_user("owner")
+
+
+@pytest.fixture
+def stranger(db: None) -> User:
+    return make_user("stranger")
+
+
+@pytest.fixture
+def staff(db: None) -> User:
+    return make_user("staff", is_staff=True, is_superuser=True)
+
+
+@pytest.fixture
+def guest(db: None) -> User:
+    user = User(username="guest-1", is_guest=True)
+    user.set_unusable_password()
+    user.save()
+    return user
