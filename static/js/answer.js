@@ -43,12 +43,13 @@ export function createAnswer({ record, versions, again }) {
       setServerHtml(finished, record.html);
       for (const block of finished.children) block.dir = "auto";
     }
-    finished.hidden = active || record.html === null;
+    finished.hidden = active || !record.html;
     text.hidden = !finished.hidden || record.text === "";
     const { words, alarm } = describeState(record);
     state.classList.toggle("alarm", alarm);
     if (!state.textContent.startsWith(words) || !active) state.replaceChildren(words, ...remedies(record));
     tools.hidden = active;
+    copy.hidden = record.text === "";
     feedback.refresh();
   }
   refresh();

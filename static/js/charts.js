@@ -9,12 +9,13 @@ import { onThemeChange, painted, plotlyScale, themed } from "./colours.js";
 import { element } from "./dom.js";
 import { number } from "./format.js";
 import { CONFIG, baseLayout, loadPlotly } from "./plotly.js";
-import { tick } from "./tokens.js";
+import { label, markup } from "./tokens.js";
 
 const TICK_PX = 13;
 const CHARACTER_PX = 6.7;
 const LONGEST_TICK = 16;
 const LOG_DECADES = 4;
+const LARGEST_SIDE = 620;
 
 /** Redraw when the width or the theme changes, at most once a frame; returns the way to stop. */
 function follow(host, redraw) {
@@ -45,41 +46,27 @@ export function legend(name, ends, note) {
   return element("p", { class: "legend" }, ends[0], " ", canvas, " ", ends[1], note && element("span", {}, ` ${note}`));
 }
 
-/**
- * The range of a map's colours: from zero to the largest value outside row 0 and column 0, where the sink sits. A map
- * that has nothing outside takes its own largest value; one of zeros alone takes 1, so that it stays readable.
- */
-export function colourRange(values, rows, columns) {
-  let inner = 0;
-  let all = 0;
-  let above = 0;
-  for (let at = 0; at < rows * columns; at += 1) {
-    all = Math.max(all, values[at]);
-    if (at >= columns && at % columns !== 0) inner = Math.max(inner, values[at]);
-  }
-  const top = inner || all || 1;
-  for (let at = 0; at < rows * columns; at += 1) if (values[at] > top) above += 1;
-  return { top, above, sinkLeftOut: inner > 0 };
-}
-
 function ticks(tokens, pixels) {
   const step = Math.max(1, Math.ceil((tokens.length * TICK_PX) / pixels));
   const shown = tokens.map((_, index) => index).filter((index) => index % step === 0);
   const text = shown.map((index) => {
-    const whole = tick(tokens[index]);
-    return whole.length > LONGEST_TICK && !whole.includes("&") ? `${whole.slice(0, LONGEST_TICK - 1)}…` : whole;
+    const whole = plainTick(tokens[index]);
+    return markup(whole.length > LONGEST_TICK ? `${whole.slice(0, LONGEST_TICK - 1)}…` : whole);
   });
   return { tickmode: "array", tickvals: shown, ticktext: text };
 }
 
 /**
- * A map of attention: `{values, rows, columns, rowTokens, columnTokens, selected: {row, column}, onCell(row, column)}`.
- * `values` runs row by row; row r attends to columns 0…r, the rest has no cell. Arrow keys walk, Enter chooses.
+ * A map of attention: `{values, queries, keys, top, leavesOut, selected: {query, key}, onCell(query, key)}`.
+ *
+ * `queries` and `keys` are the tokens down and across, `values` runs row by row; a key after its query has no cell.
+ * Colours end at `top`, the largest value outside what `leavesOut` names. Positions are the tokens' own. Arrow keys
+ * walk, Enter chooses.
  */
 export function heatmap(host, first) {
   let spec = first;
   let scaleName = "linear";
-  let cursor = null;
+  let cursor = null; // {row, column}: the cell under the pointer or the arrow keys
   let geometry = null;
   let gone = false;
 
@@ -113,42 +100,47 @@ export function heatmap(host, first) {
   );
   host.append(choice, frame, said, key);
 
+  const valueAt = ({ row, column }) => spec.values[row * spec.keys.length + column];
+  const forbidden = (row, column) => spec.keys[column].position > spec.queries[row].position;
+
+  function selectedCell() {
+    const row = spec.selected.query - spec.queries[0].position;
+    const column = spec.selected.key - spec.keys[0].position;
+    return row >= 0 && row < spec.queries.length && column >= 0 && column < spec.keys.length ? { row, column } : null;
+  }
+
   function place(node, cell) {
-    node.hidden = !cell || !geometry || cell.row >= spec.rows || cell.column >= spec.columns;
+    node.hidden = !cell || !geometry;
     if (node.hidden) return;
     const { left, top, width, height } = geometry;
     const sizes = {
-      left: left + (cell.column * width) / spec.columns, top: top + (cell.row * height) / spec.rows,
-      width: width / spec.columns, height: height / spec.rows,
+      left: left + (cell.column * width) / spec.keys.length, top: top + (cell.row * height) / spec.queries.length,
+      width: width / spec.keys.length, height: height / spec.queries.length,
     };
     for (const [name, size] of Object.entries(sizes)) node.style.setProperty(`--${name}`, `${size}px`);
   }
 
   function tell(cell) {
-    const at = cell ?? spec.selected;
-    if (!at || at.row >= spec.rows) return said.replaceChildren();
-    const value = spec.values[at.row * spec.columns + at.column];
-    const weight = at.column > at.row ? "masked: later than the query" : `weight ${number(value)}`;
+    if (!cell) return said.replaceChildren();
+    const weight = forbidden(cell.row, cell.column) ? "masked: later than the query" : `weight ${number(valueAt(cell))}`;
     said.replaceChildren(
-      `query ${tickText(spec.rowTokens[at.row])} reads key ${tickText(spec.columnTokens[at.column])}: ${weight}`,
+      `query ${spec.queries[cell.row].position} ${label(spec.queries[cell.row])} reads key ${spec.keys[cell.column].position} ${label(spec.keys[cell.column])}: ${weight}`,
     );
   }
 
   function point(cell) {
     cursor = cell;
     place(mark, cell);
-    tell(cell);
+    tell(cell ?? selectedCell());
   }
 
   function walk(event) {
     const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-    const from = cursor ?? spec.selected ?? { row: 0, column: 0 };
+    const from = cursor ?? selectedCell() ?? { row: 0, column: 0 };
     if (event.key in moves) {
       const [down, right] = moves[event.key];
-      point({
-        row: Math.max(0, Math.min(spec.rows - 1, from.row + down)),
-        column: Math.max(0, Math.min(spec.columns - 1, from.column + right)),
-      });
+      const within = (value, size) => Math.max(0, Math.min(size - 1, value));
+      point({ row: within(from.row + down, spec.queries.length), column: within(from.column + right, spec.keys.length) });
     } else if (event.key === "Enter" || event.key === " ") choose(from);
     else return;
     event.preventDefault();
@@ -156,59 +148,55 @@ export function heatmap(host, first) {
   }
 
   function choose({ row, column }) {
-    if (column <= row) spec.onCell?.(row, column);
+    if (!forbidden(row, column)) spec.onCell(spec.queries[row].position, spec.keys[column].position);
   }
 
   async function redraw() {
     const plotly = await loadPlotly();
     if (gone || !host.isConnected) return;
-    const { values, rows, columns } = spec;
-    const { top, above, sinkLeftOut } = colourRange(values, rows, columns);
+    const rows = spec.queries.length;
+    const columns = spec.keys.length;
+    const top = spec.top || 1; // zeros alone: any range will do
     const floor = top / 10 ** LOG_DECADES;
     const logarithmic = scaleName === "logarithmic";
     const shown = (value) => (logarithmic ? Math.log10(Math.max(value, floor)) : value);
-    const z = Array.from({ length: rows }, (_, row) =>
-      Array.from({ length: columns }, (__, column) => (column > row ? null : shown(values[row * columns + column]))),
-    );
+    const z = spec.queries.map((_, row) =>
+      spec.keys.map((__, column) => (forbidden(row, column) ? null : shown(valueAt({ row, column })))));
     const longest = (tokens) =>
-      Math.min(LONGEST_TICK, Math.max(...tokens.map((token) => tickText(token).length))) * CHARACTER_PX + 12;
-    const left = longest(spec.rowTokens);
-    const bottom = longest(spec.columnTokens);
-    const width = frame.clientWidth;
-    const side = Math.min(width - left - 4, 620);
-    const height = Math.max(48, (side * rows) / columns);
-    geometry = { left, top: 4, width: side, height };
+      Math.min(LONGEST_TICK, tokens.reduce((most, token) => Math.max(most, plainTick(token).length), 0)) * CHARACTER_PX + 12;
+    const left = longest(spec.queries);
+    const bottom = longest(spec.keys);
+    const width = Math.min(frame.clientWidth - left - 4, LARGEST_SIDE);
+    const height = Math.max(48, (width * rows) / columns);
+    geometry = { left, top: 4, width, height };
     const { axis, ...layout } = baseLayout(themed);
+    const plain = { ...axis, showgrid: false, zeroline: false };
+    const gap = columns <= 64 && width / columns > 5 ? 1 : 0;
     await plotly.react(
       plot,
       [{
         type: "heatmap", z, zmin: shown(0), zmax: shown(top), colorscale: plotlyScale("sequential"), showscale: false,
-        hoverinfo: "none", xgap: rows <= 64 ? 1 : 0, ygap: rows <= 64 ? 1 : 0,
+        hoverinfo: "none", xgap: gap, ygap: gap,
       }],
       {
-        ...layout, width: left + side + 4, height: height + bottom + 4, margin: { l: left, r: 4, t: 4, b: bottom },
-        xaxis: { ...axis, ...ticks(spec.columnTokens, side), tickangle: -90, showgrid: false, zeroline: false,
-          range: [-0.5, columns - 0.5] },
-        yaxis: { ...axis, ...ticks(spec.rowTokens, height), showgrid: false, zeroline: false,
-          range: [rows - 0.5, -0.5] },
+        ...layout, width: left + width + 4, height: height + bottom + 4, margin: { l: left, r: 4, t: 4, b: bottom },
+        xaxis: { ...plain, ...ticks(spec.keys, width), tickangle: -90, range: [-0.5, columns - 0.5] },
+        yaxis: { ...plain, ...ticks(spec.queries, height), range: [rows - 0.5, -0.5] },
       },
       CONFIG,
     );
     if (gone) return;
-    plot.removeAllListeners?.("plotly_click");
-    plot.removeAllListeners?.("plotly_hover");
-    plot.removeAllListeners?.("plotly_unhover");
-    plot.on("plotly_click", ({ points: [{ x, y }] }) => choose({ row: y, column: x }));
-    plot.on("plotly_hover", ({ points: [{ x, y }] }) => point({ row: y, column: x }));
-    plot.on("plotly_unhover", () => point(null));
-    const left_out = sinkLeftOut
-      ? `The range is that of the cells outside row 0 and column 0${above ? `; ${above} larger cells there have its end colour` : ""}. No value is rescaled.`
+    listen(plot, {
+      plotly_click: ({ points: [{ x, y }] }) => choose({ row: y, column: x }),
+      plotly_hover: ({ points: [{ x, y }] }) => point({ row: y, column: x }),
+      plotly_unhover: () => point(null),
+    });
+    const note = spec.leavesOut
+      ? `The range leaves out ${spec.leavesOut}; what is larger there has the end colour. No value is rescaled.`
       : "No value is rescaled.";
-    const low = logarithmic ? `${number(floor, 3)} or less` : "0";
-    key.replaceChildren(legend("sequential", [low, number(top, 3)], left_out));
-    place(chosen, spec.selected);
-    place(mark, cursor);
-    tell(cursor);
+    key.replaceChildren(legend("sequential", [logarithmic ? `${number(floor, 3)} or less` : "0", number(top, 3)], note));
+    place(chosen, selectedCell());
+    point(cursor);
     plot.dataset.drawn = String(Number(plot.dataset.drawn ?? 0) + 1);
   }
 
@@ -217,6 +205,7 @@ export function heatmap(host, first) {
   return {
     update(next) {
       spec = next;
+      cursor = null;
       redraw();
     },
     destroy() {
@@ -227,8 +216,16 @@ export function heatmap(host, first) {
   };
 }
 
-function tickText(token) {
-  return tick(token).replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+/** Plotly's own events of a plot, each with the one listener it has now. */
+function listen(plot, listeners) {
+  for (const [name, listener] of Object.entries(listeners)) {
+    plot.removeAllListeners(name);
+    plot.on(name, listener);
+  }
+}
+
+function plainTick(token) {
+  return `${token.position} ${label(token)}`;
 }
 
 /**
@@ -268,8 +265,7 @@ export function lines(host, first) {
       CONFIG,
     );
     if (gone) return;
-    plot.removeAllListeners?.("plotly_click");
-    plot.on("plotly_click", ({ points: [{ pointIndex }] }) => spec.onPoint?.(pointIndex));
+    listen(plot, { plotly_click: ({ points: [{ pointIndex }] }) => spec.onPoint?.(pointIndex) });
     plot.dataset.drawn = String(Number(plot.dataset.drawn ?? 0) + 1);
   }
 

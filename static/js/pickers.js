@@ -31,7 +31,7 @@ function sizeOf(name, { model, numPromptTokens, steps, response }) {
   if (response === null) return 0;
   if (name === "layer") return model?.n_layers ?? 0;
   if (name === "head") return model?.n_heads ?? 0;
-  return numPromptTokens + steps.length;
+  return numPromptTokens + Math.max(0, steps.length - 1); // the newest token has not been read
 }
 
 function noteFor(name, { tokens, selection }) {

@@ -50,7 +50,7 @@ export function resolve({ selection, steps, model, response }) {
   const clamp = (value, size) => Math.max(0, Math.min(value, size - 1));
   const step = steps.length === 0 ? null : clamp(selection.step ?? steps.length - 1, steps.length);
   const numPromptTokens = response?.numPromptTokens ?? 0;
-  const numPositions = numPromptTokens + steps.length;
+  const numPositions = numPromptTokens + Math.max(0, steps.length - 1); // the newest token has not been read
   const newest = numPromptTokens > 0 ? numPromptTokens - 1 + (step ?? 0) : null;
   const position = selection.position !== null && numPositions > 0 ? clamp(selection.position, numPositions) : newest;
   return Object.freeze({

@@ -71,9 +71,8 @@ export function createSettings({ defaults, maxTokens }) {
 
   function summarise() {
     const { temperature, top_p: topP, seed } = sampling();
-    const parts = [`T ${temperature}`, `top-p ${topP}`];
-    if (seed !== null) parts.push(`seed ${seed}`);
-    setText(summary, parts.join(" · "));
+    const parts = Object.entries({ T: temperature, "top-p": topP, seed }).filter(([, value]) => Number.isFinite(value));
+    setText(summary, parts.map(([name, value]) => `${name} ${value}`).join(" · "));
   }
   summarise();
 

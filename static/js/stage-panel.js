@@ -12,6 +12,7 @@ import { isActive } from "./record.js";
 import { createPickers } from "./pickers.js";
 import { get, subscribe } from "./store.js";
 import { resolve, select } from "./selection.js";
+import { onSwipe } from "./swipe.js";
 import { fetchView } from "./views.js";
 
 const STREAMING_REDRAW_MS = 250; // while tokens arrive, the open picture follows this often
@@ -47,6 +48,10 @@ export function mountStagePanel(host, catalogue) {
     timer ??= setTimeout(refresh, Math.max(0, STREAMING_REDRAW_MS - (performance.now() - lastDrawn)));
   };
 
+  onSwipe(host, (by) => {
+    const next = catalogue[catalogue.indexOf(frame.stage) + by];
+    if (next !== undefined) select({ stage: next.slug });
+  });
   subscribe(["selection", "stages", "steps", "response", "model"], (state, changed) => {
     const streaming = state.response !== null && isActive(state.response) && state.steps.length > 0;
     if (streaming && !changed.has("selection")) refreshSoon();

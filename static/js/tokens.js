@@ -16,14 +16,9 @@ export function label(token) {
   return token.text.split(BLANK).map((part) => MARKS[part] ?? part).join("") || "(empty)";
 }
 
-/** The label for a chart that reads markup in its labels. */
-export function markupLabel(token) {
-  return label(token).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-}
-
-/** "3 ·political": a tick that stays distinct when texts repeat. */
-export function tick(token) {
-  return `${token.position} ${markupLabel(token)}`;
+/** Plain text for a chart that reads markup in its labels. */
+export function markup(text) {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
 /** Real text of consecutive tokens: bytes split over tokens are put together again. */

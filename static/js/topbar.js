@@ -36,6 +36,10 @@ export function mountTopbar(host, app) {
     menu.focus();
   }, { capture: true });
 
+  document.addEventListener("pointerdown", ({ target }) => {
+    if (app.dataset.rail === "open" && target.closest(".rail, .rail-toggle, dialog") === null) setRail(false);
+  });
+
   subscribe(["connection"], ({ connection: state, connectionReason: reason }) => {
     connection.dataset.state = state;
     setText(connection, state === "closed" && reason ? reason : CONNECTIONS[state]);

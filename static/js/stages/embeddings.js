@@ -1,8 +1,9 @@
 /** Stage 8: the row of the embedding table for one token, and the tokens whose rows point the same way. */
 
 import { strip } from "../charts.js";
-import { count, number, short } from "../format.js";
-import { agrees, facts, fold, fromViews, norm, note, quantity, signedBar, sumOfSizes, table, tokenAt } from "../parts.js";
+import { element } from "../dom.js";
+import { count, number, shape, short } from "../format.js";
+import { agrees, facts, fold, fromViews, norm, note, quantity, signedBar, sum, sumOfSizes, table, tokenAt } from "../parts.js";
 import { chip, label, named } from "../tokens.js";
 
 export const uses = ["position"];
@@ -22,10 +23,10 @@ export function draw(host, context) {
     return [
       facts([
         ["token", chip(token)],
-        ["id", quantity("id", info.token_id, String)],
+        ["id", quantity("id", info.token, String)],
         ["numbers in the row", quantity("width", row.length, count)],
         ["length of the vector", quantity("norm", info.norm)],
-        ["multiplied by", info.multiplier && info.multiplier !== 1 ? quantity("multiplier", info.multiplier) : null],
+        ["the whole table", shape(info.table_shape)],
       ]),
       strip(row, { name: `The row of “${label(token)}”, 64 numbers a line` }),
       table({
@@ -45,11 +46,25 @@ export function draw(host, context) {
 }
 
 export function arithmetic(host, context) {
-  return fromViews(host, context, queries, ({ row: { info, tensors } }) => {
+  return fromViews(host, context, queries, ({ row: { info, tensors } }, now) => {
     const row = tensors.row.data;
+    const [nearest] = info.nearest_ids;
+    const neighbour = element("div", { class: "stage-arithmetic" });
+    fromViews(neighbour, now, () => ({ other: ["embeddings", { token: nearest, top: 10 }] }), ({ other }) =>
+      cosineOf(row, other.tensors.row.data, label(named(nearest, info.token_texts)), nearest, tensors.nearest_cosines.data[0]));
     return [
       note(`The length is the square root of the sum of ${count(row.length)} squares:`),
       agrees("norm", norm(row), info.norm, { terms: sumOfSizes(row) }),
+      neighbour,
     ];
   });
+}
+
+function cosineOf(row, other, name, id, served) {
+  const products = Array.from(row, (value, index) => value * other[index]);
+  return [
+    note(`The cosine divides the dot product with the row of “${name}” by both lengths:`),
+    element("p", { class: "formula" }, `${number(sum(products))} / (${number(norm(row))} · ${number(norm(other))})`),
+    agrees(`cosine-${id}`, sum(products) / (norm(row) * norm(other)), served),
+  ];
 }

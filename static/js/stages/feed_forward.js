@@ -2,8 +2,8 @@
 
 import { strip } from "../charts.js";
 import { element } from "../dom.js";
-import { count, number, percent } from "../format.js";
-import { agrees, facts, fold, fromViews, note, quantity, signedBar, table, tokenAt } from "../parts.js";
+import { count, number, percent, shape } from "../format.js";
+import { agrees, facts, fold, fromViews, norm, note, quantity, signedBar, table, tokenAt } from "../parts.js";
 import { label } from "../tokens.js";
 
 export const uses = ["layer", "position"];
@@ -19,24 +19,25 @@ const queries = ({ selection: { layer, position } }) =>
 
 export function draw(host, context) {
   return fromViews(host, context, queries, ({ neurons: { info, tensors } }) => {
-    const { gate, up, product } = tensors;
-    const most = Math.abs(product.data[info.strongest[0]]) || 1;
-    const active = product.data.reduce((total, value) => total + (Math.abs(value) > most / 100 ? 1 : 0), 0);
+    const { neurons, gate, up, activation, output } = tensors;
+    const most = Math.abs(activation.data[0]) || 1;
     return [
       facts([
-        ["neurons", quantity("neurons", product.data.length, count)],
-        ["above a hundredth of the strongest", [quantity("active", active, count), ` (${percent(active / product.data.length)})`]],
-        ["length of the update", quantity("down_norm", info.down_norm)],
+        ["neurons", quantity("num_neurons", info.num_neurons, count)],
+        ["with an open gate", [quantity("num_positive_gates", info.num_positive_gates, count), ` (${percent(info.num_positive_gates / info.num_neurons)})`]],
+        ["length of all activations", quantity("activation_norm", info.activation_norm)],
+        ["length of the update", quantity("output_norm", info.output_norm)],
+        ["matrices", `gate ${shape(info.weight_shapes.gate)}, up ${shape(info.weight_shapes.up)}, down ${shape(info.weight_shapes.down)}`],
       ]),
       table({
-        name: "neurons", caption: `The strongest neurons; bars run from ${number(-most, 3)} to ${number(most, 3)}`,
+        name: "neurons", caption: `The ${neurons.data.length} strongest neurons; bars run from ${number(-most, 3)} to ${number(most, 3)}`,
         columns: [{ title: "neuron" }, { title: "gate", numeric: true }, { title: "up", numeric: true }, { title: "silu(gate) × up" }],
-        rows: info.strongest.map((neuron) => [
-          String(neuron), number(gate.data[neuron]), number(up.data[neuron]),
-          signedBar(product.data[neuron] / most, quantity(`neuron-${neuron}`, product.data[neuron])),
+        rows: Array.from(neurons.data, (neuron, index) => [
+          String(neuron), number(gate.data[index]), number(up.data[index]),
+          signedBar(activation.data[index] / most, quantity(`neuron-${neuron}`, activation.data[index])),
         ]),
       }),
-      strip(product.data, { name: "all neurons, 64 a line" }),
+      strip(output.data, { name: "the update: all activations through the down matrix" }),
       note("A neuron has no name. Each answers to many unrelated things, and what it writes is read together with all others."),
     ];
   });
@@ -44,18 +45,22 @@ export function draw(host, context) {
 
 export function arithmetic(host, context) {
   return fromViews(host, context, queries, ({ neurons: { info, tensors } }) => {
-    const check = (neuron) => {
-      const gate = tensors.gate.data[neuron];
-      const up = tensors.up.data[neuron];
+    const check = (index) => {
+      const gate = tensors.gate.data[index];
+      const up = tensors.up.data[index];
+      const neuron = tensors.neurons.data[index];
       return [
         element("p", { class: "formula" }, `neuron ${neuron}: ${number(gate)} / (1 + exp(−(${number(gate)}))) × ${number(up)}`),
-        agrees(`neuron-${neuron}`, (gate / (1 + Math.exp(-gate))) * up, tensors.product.data[neuron]),
+        agrees(`neuron-${neuron}`, (gate / (1 + Math.exp(-gate))) * up, tensors.activation.data[index]),
       ];
     };
+    const indices = Array.from(tensors.neurons.data.keys());
     return [
       note("silu(x) = x / (1 + exp(−x)): nearly x where x is large, nearly 0 where it is far below zero."),
-      info.strongest.slice(0, 3).map(check),
-      fold("other-neurons", "The other strongest neurons", () => info.strongest.slice(3).map(check)),
+      indices.slice(0, 3).map(check),
+      fold("other-neurons", "The other strongest neurons", () => indices.slice(3).map(check)),
+      note("The length of the update, from its own numbers:"),
+      agrees("output_norm", norm(tensors.output.data), info.output_norm),
     ];
   });
 }

@@ -2,7 +2,7 @@
 
 import { strip } from "../charts.js";
 import { count, shape } from "../format.js";
-import { agrees, bar, facts, fromViews, norm, note, quantity, sumOfSizes, table, tokenAt } from "../parts.js";
+import { agrees, bar, facts, fromViews, norm, note, quantity, table, tokenAt } from "../parts.js";
 import { element } from "../dom.js";
 import { label } from "../tokens.js";
 
@@ -23,16 +23,16 @@ function parts({ joined: { tensors } }, { model }) {
 }
 
 export function draw(host, context) {
-  return fromViews(host, context, (now) => queries(now) && { ...queries(now) }, (views, now) => {
+  return fromViews(host, context, queries, (views, now) => {
     const { tensors, info } = views.joined;
-    const norms = parts(views, now).map(norm);
+    const norms = Array.from(tensors.head_norms.data);
     const most = Math.max(...norms) || 1;
     return [
       facts([
         ["joined", shape(tensors.joined.shape)],
-        ["matrix", info.weights ? element("code", {}, shape(info.weights)) : null],
+        ["matrix", element("code", {}, shape(info.weight_shape))],
         ["update", shape(tensors.projected.shape)],
-        ["length of the update", quantity("norm", norm(tensors.projected.data))],
+        ["length of the update", quantity("norm", info.projected_norm)],
       ]),
       table({
         name: "heads", caption: "How long each head's output is; choose one to see the stages before for it",
@@ -54,11 +54,12 @@ export function draw(host, context) {
 
 export function arithmetic(host, context) {
   return fromViews(host, context, queries, (views, now) => {
-    const norms = parts(views, now).map(norm);
-    const whole = norm(views.joined.tensors.joined.data);
+    const { info, tensors } = views.joined;
     return [
-      note("Heads lie side by side, so the squares of their lengths add up to the square of the joined length:"),
-      agrees("joined_norm", Math.sqrt(norms.reduce((total, size) => total + size * size, 0)), views.joined.info.joined_norm ?? whole, { terms: sumOfSizes(norms) }),
+      note("The length of each head's output, from its own numbers:"),
+      parts(views, now).map((part, head) => agrees(`norm-${head}`, norm(part), tensors.head_norms.data[head])),
+      note("And that of the update:"),
+      agrees("norm", norm(tensors.projected.data), info.projected_norm),
     ];
   });
 }

@@ -3,6 +3,7 @@
 import { element } from "../dom.js";
 import { bytes, count, duration, percent, plural, short } from "../format.js";
 import { agrees, facts, fromContext, fromViews, heading, note, quantity, sum, table } from "../parts.js";
+import { chip, named } from "../tokens.js";
 
 export const uses = [];
 
@@ -40,14 +41,22 @@ export function draw(host, context) {
       }),
       note("A later token depends on all earlier ones, so decode goes one by one; the prompt is known as a whole, so prefill takes many together. The cache holds this text only: it is no memory of other conversations."),
     ]),
-    fromViews(proof, context, ({ response, steps }) => steps.length > 0 && response && { proof: ["kv_cache", { step: null }] }, ({ proof: { info } }) => [
+    fromViews(proof, context, ({ report, steps }) => report && steps.length > 0 && { proof: ["kv_cache", { step: steps.length - 1, top: 5 }] }, ({ proof: { info, tensors } }) => [
       heading("The cache changed nothing"),
       facts([
-        ["largest difference of a logit", quantity("max_difference", info.max_difference)],
-        ["the same best token", element("span", { "data-name": "top_equal", "data-value": String(info.top_equal) }, info.top_equal ? "yes ✓" : "no ✗")],
-        ["bytes per position", quantity("bytes_per_token", info.bytes_per_token, bytes)],
+        ["largest difference of a logit", quantity("largest_difference", info.largest_difference)],
+        ["the same best token", element("span", { "data-name": "same_top_token", "data-value": String(info.same_top_token) }, info.same_top_token ? "yes ✓" : "no ✗")],
+        ["bytes per position", quantity("kv_bytes_per_token", info.kv_bytes_per_token, bytes)],
       ]),
-      note("The same tokens were run once more in one piece without a cache, and the logits at the last position compared with those the cached run gives."),
+      table({
+        name: "proof", caption: "The highest logits after the last token read",
+        columns: [{ title: "token" }, { title: "as the run cached it", numeric: true }, { title: "without any cache", numeric: true }],
+        rows: info.top_ids.map((id, index) => [
+          chip(named(id, info.token_texts)), quantity(`cached-${id}`, tensors.cached_logits.data[index]),
+          quantity(`uncached-${id}`, tensors.uncached_logits.data[index]),
+        ]),
+      }),
+      note("The same tokens were run once more in one piece without a cache, and the logits at the last position compared with those of the run that used it."),
     ]),
   ];
   return {

@@ -19,15 +19,15 @@ const queries = ({ selection: { layer, head, position } }) =>
 
 export function draw(host, context) {
   return fromViews(host, context, queries, ({ rows: { info, tensors } }, now) => {
-    const { before, allowed } = tensors;
+    const { before, after, allowed } = tensors;
     const size = before.data.length;
     const { position } = now.selection;
     const from = Math.max(0, Math.min(position - 8, size - 16));
     const to = Math.min(size, from + 16);
     return [
       facts([
-        ["allowed keys of this query", quantity("allowed", info.allowed, count)],
-        ["forbidden", quantity("forbidden", size - info.allowed, count)],
+        ["allowed keys of this query", quantity("allowed", info.num_allowed, count)],
+        ["forbidden", quantity("forbidden", info.num_forbidden, count)],
         ["allowed cells of the whole square", quantity("allowed_cells", (size * (size + 1)) / 2, count)],
       ]),
       maskSquare({ size, row: position }),
@@ -39,7 +39,7 @@ export function draw(host, context) {
           class: allowed.data[token.position] ? "" : "row-muted",
           cells: [
             chip(token, { note: String(token.position) }), number(before.data[token.position]), allowed.data[token.position] ? "yes" : "no",
-            quantity(`masked-${token.position}`, allowed.data[token.position] ? before.data[token.position] : -Infinity),
+            quantity(`masked-${token.position}`, after.data[token.position]),
           ],
         })),
       }),
@@ -51,6 +51,6 @@ export function draw(host, context) {
 export function arithmetic(host, context) {
   return fromViews(host, context, queries, ({ rows: { info } }, { selection }) => [
     element("p", { class: "formula" }, `positions 0 to ${selection.position}: ${selection.position} + 1 keys`),
-    agrees("allowed", selection.position + 1, info.allowed, { format: count }),
+    agrees("allowed", selection.position + 1, info.num_allowed, { format: count }),
   ]);
 }

@@ -3,7 +3,7 @@
 import { element } from "../dom.js";
 import { strip } from "../charts.js";
 import { count, shape } from "../format.js";
-import { facts, fromViews, heading, norm, note, quantity, table, tokenAt } from "../parts.js";
+import { agrees, facts, fromViews, norm, note, quantity, table, tokenAt } from "../parts.js";
 import { label } from "../tokens.js";
 
 export const uses = ["layer", "head", "position"];
@@ -24,17 +24,24 @@ export function draw(host, context) {
     facts([
       ["layer", String(selection.layer)],
       ["query head", String(selection.head)],
-      ["key and value head", info.kv_head === undefined ? null : `${info.kv_head}, shared by ${model.n_heads / model.n_kv_heads} query heads`],
+      ["key and value head", `${info.kv_head}, shared by ${model.n_heads / model.n_kv_heads} query heads`],
     ]),
     ["q", "k", "v"].map((name) => strip(tensors[name].data, { name: `${NAMES[name]}, ${shape(tensors[name].shape)}` })),
-    strip(tensors.input.data, { name: `what all three were made from: the normalised state, ${shape(tensors.input.shape)}` }),
+    strip(tensors.normed.data, { name: `what all three were made from: the normalised state, ${shape(tensors.normed.shape)}` }),
     table({
       name: "matrices", caption: "The three products",
       columns: [{ title: "result" }, { title: "matrix" }, { title: "length of the result", numeric: true }],
       rows: ["q", "k", "v"].map((name) => [
-        name.toUpperCase(), element("code", {}, shape(info.weights[name])), quantity(`norm-${name}`, norm(tensors[name].data)),
+        name.toUpperCase(), element("code", {}, shape(info.weight_shapes[name])), quantity(`norm-${name}`, info.norms[name]),
       ]),
     }),
     note("The names come from searching, but nothing is looked up: each is a list of numbers from a matrix product. Query and key are shown before their turn by position."),
+  ]);
+}
+
+export function arithmetic(host, context) {
+  return fromViews(host, context, queries, ({ parts: { info, tensors } }) => [
+    note("Each length is the square root of the sum of the squares:"),
+    ["q", "k", "v", "normed"].map((name) => agrees(`norm-${name}`, norm(tensors[name].data), info.norms[name])),
   ]);
 }

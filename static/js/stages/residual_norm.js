@@ -24,25 +24,25 @@ const PARTS = [
 
 export function draw(host, context) {
   const charts = keptCharts();
-  const life = fromViews(host, context, queries, ({ states: { tensors } }, now) => {
+  const life = fromViews(host, context, queries, ({ states: { info, tensors } }, now) => {
     const norms = Array.from(tensors.norms.data);
     const { layer } = now.selection;
     return [
-      heading("Length of the state entering each layer, and leaving the last"),
+      heading("Length of the state entering each layer; the last point is after the final norm"),
       charts.chart("norms", lines, {
         series: [{ name: "length", values: norms }], x: { title: "layer" }, y: { title: "length" }, selected: layer,
         onPoint: (index) => index < now.model.n_layers && now.select({ layer: index }),
       }),
       fold("norms", "As a table", () => table({
         name: "norms", caption: "Length of the state entering each layer", columns: [{ title: "layer" }, { title: "length", numeric: true }],
-        rows: norms.map((size, index) => [index < now.model.n_layers ? String(index) : "after the last", quantity(`norm-${index}`, size)]),
+        rows: norms.map((size, index) => [index < now.model.n_layers ? String(index) : "after the final norm", quantity(`norm-${index}`, size)]),
       })),
       heading(`Layer ${layer}`),
       table({
         name: "updates", caption: "Old state + updates = new state: lengths and first coordinates",
         columns: [{ title: "state" }, { title: "length", numeric: true }, ...[0, 1, 2, 3].map((index) => ({ title: `[${index}]`, numeric: true }))],
         rows: PARTS.map(([name, title]) => [
-          title, quantity(`${name}_norm`, norm(tensors[name].data)), ...[0, 1, 2, 3].map((index) => number(tensors[name].data[index], 4)),
+          title, quantity(`${name}_norm`, info.vector_norms[name]), ...[0, 1, 2, 3].map((index) => number(tensors[name].data[index], 4)),
         ]),
       }),
       note("Lengths do not add up like numbers: an update can point across the old state, or against it."),
@@ -57,15 +57,23 @@ export function arithmetic(host, context) {
       `new-${index}`, tensors.old.data[index] + tensors.attention_update.data[index] + tensors.feed_forward_update.data[index], tensors.new.data[index],
       { terms: 100 * sumOfSizes([tensors.old.data[index], tensors.attention_update.data[index], tensors.feed_forward_update.data[index]]) },
     );
-    const squares = tensors.old.data.reduce((total, value) => total + value * value, 0);
-    const width = tensors.old.data.length;
-    const rms = Math.sqrt(squares / width + info.epsilon);
+    const old = tensors.old.data;
+    const squares = old.reduce((total, value) => total + value * value, 0);
+    const rms = Math.sqrt(squares / old.length);
+    const divisor = Math.sqrt(squares / old.length + info.epsilon);
     return [
       note("Old + attention update + feed-forward update, coordinate by coordinate:"),
       [0, 1, 2].map(check),
       note("The root of the mean square, by which the copy is divided before attention reads it:"),
-      element("p", { class: "formula" }, `√(${number(squares)} / ${width} + ${number(info.epsilon)}) = ${number(rms)}`),
-      agrees("rms", rms, info.rms),
+      element("p", { class: "formula" }, `√(${number(squares)} / ${old.length}) = ${number(rms)}`),
+      agrees("root_mean_square", rms, info.root_mean_square),
+      note(`With ${number(info.epsilon)} added under the root, so that nothing is ever divided by zero, and each coordinate times a learned weight:`),
+      [0, 1, 2].map((index) => [
+        element("p", { class: "formula" }, `${number(old[index])} / ${number(divisor)} × ${number(tensors.norm_weight.data[index])}`),
+        agrees(`normed-${index}`, (old[index] / divisor) * tensors.norm_weight.data[index], tensors.normed.data[index]),
+      ]),
+      note("Lengths of all five states, from their own numbers:"),
+      PARTS.map(([name]) => agrees(`${name}_norm`, norm(tensors[name].data), info.vector_norms[name])),
     ];
   });
 }

@@ -28,11 +28,11 @@ function range(values) {
 
 export function draw(host, context) {
   return fromViews(host, context, queries, ({ rows: { info, tensors } }, now) => {
-    const { scores, scaled } = tensors;
-    const [low, high] = range(scores.data);
+    const { raw, scaled } = tensors;
+    const [low, high] = range(raw.data);
     const [scaledLow, scaledHigh] = range(scaled.data);
     const most = Math.max(Math.abs(low), Math.abs(high)) || 1;
-    const shown = shownKeys(scores.data, chosenKey(now));
+    const shown = shownKeys(raw.data, chosenKey(now));
     return [
       facts([
         ["divided by", quantity("divisor", info.divisor)],
@@ -40,12 +40,12 @@ export function draw(host, context) {
         ["range after", [quantity("scaled_low", scaledLow), " to ", quantity("scaled_high", scaledHigh)]],
       ]),
       table({
-        name: "scaled", caption: `Before and after, on one scale from ${number(-most, 3)} to ${number(most, 3)}${shown.length < scores.data.length ? `; the ${shown.length} largest of ${plural(scores.data.length, "key")}` : ""}`,
+        name: "scaled", caption: `Before and after, on one scale from ${number(-most, 3)} to ${number(most, 3)}${shown.length < raw.data.length ? `; the ${shown.length} largest of ${plural(raw.data.length, "key")}` : ""}`,
         columns: [{ title: "key" }, { title: "score" }, { title: "divided" }],
         rows: shown.map((index) => ({
           selected: index === chosenKey(now),
           cells: [
-            keyChip(now, index), signedBar(scores.data[index] / most, number(scores.data[index])),
+            keyChip(now, index), signedBar(raw.data[index] / most, number(raw.data[index])),
             signedBar(scaled.data[index] / most, quantity(`scaled-${index}`, scaled.data[index])),
           ],
         })),
@@ -57,15 +57,15 @@ export function draw(host, context) {
 export function arithmetic(host, context) {
   return fromViews(host, context, queries, ({ rows: { tensors } }, now) => {
     const root = Math.sqrt(now.model.head_width);
-    const { scores, scaled } = tensors;
+    const { raw, scaled } = tensors;
     const check = (index) => [
-      element("p", { class: "formula" }, `${label(tokenAt(now, index))}: ${number(scores.data[index])} / ${number(root)}`),
-      agrees(`scaled-${index}`, scores.data[index] / root, scaled.data[index]),
+      element("p", { class: "formula" }, `${label(tokenAt(now, index))}: ${number(raw.data[index])} / ${number(root)}`),
+      agrees(`scaled-${index}`, raw.data[index] / root, scaled.data[index]),
     ];
     const key = chosenKey(now);
     return [
       check(key),
-      fold("all-scaled", "The other keys", () => shownKeys(scores.data, key).filter((index) => index !== key).map(check)),
+      fold("all-scaled", "The other keys", () => shownKeys(raw.data, key).filter((index) => index !== key).map(check)),
       note("Without this, the exponentials of the next step would let one key take nearly everything."),
     ];
   });

@@ -21,9 +21,9 @@ function queries(context) {
 }
 
 export function draw(host, context) {
-  return fromViews(host, context, queries, ({ row: { info, tensors } }, now) => {
+  return fromViews(host, context, queries, ({ row: { info: { opened }, tensors } }, now) => {
     const key = chosenKey(now);
-    const scores = tensors.scores.data;
+    const scores = tensors.raw.data;
     const { q, k, products } = tensors;
     const shown = shownKeys(scores, key);
     const most = scores.reduce((largest, score) => Math.max(largest, Math.abs(score)), 0) || 1;
@@ -40,22 +40,22 @@ export function draw(host, context) {
       }),
       heading(`The score of “${label(keyToken)}” opened`),
       facts([
-        ["dot product", quantity("sum", info.sum)],
-        ["length of the query", quantity("q_norm", info.q_norm)],
-        ["length of the key", quantity("k_norm", info.k_norm)],
-        ["angle between them", [quantity("angle", (info.angle * 180) / Math.PI, short), "°"]],
-        ["cosine, for comparison", quantity("cosine", info.sum / (info.q_norm * info.k_norm))],
+        ["dot product", quantity("sum", opened.sum)],
+        ["length of the query", quantity("q_norm", opened.q_norm)],
+        ["length of the key", quantity("k_norm", opened.k_norm)],
+        ["angle between them", [quantity("angle", opened.angle_degrees, short), "°"]],
+        ["cosine, for comparison", quantity("cosine", opened.cosine)],
       ]),
       strip(q.data, { name: "query, turned by its position" }),
       strip(k.data, { name: "key, turned by its position" }),
       strip(products.data, { name: "their products, one by one" }),
-      note(`The model uses the dot product ${number(info.sum, 4)}, not the cosine: here the two lengths count. Cosine would forget them.`),
+      note(`The model uses the dot product ${number(opened.sum, 4)}, not the cosine: here the two lengths count. Cosine would forget them.`),
     ];
   });
 }
 
 export function arithmetic(host, context) {
-  return fromViews(host, context, queries, ({ row: { info, tensors } }, now) => {
+  return fromViews(host, context, queries, ({ row: { info: { opened }, tensors } }, now) => {
     const key = chosenKey(now);
     const q = tensors.q.data;
     const k = tensors.k.data;
@@ -64,13 +64,14 @@ export function arithmetic(host, context) {
     const cosine = total / (norm(q) * norm(k));
     return [
       element("p", { class: "formula" }, `q · k = ${products.slice(0, 4).map((one, index) => `${number(q[index], 4)} · ${number(k[index], 4)}`).join(" + ")} + … (${plural(products.length, "product")})`),
-      agrees("sum", total, info.sum, { terms: sumOfSizes(products) }),
-      agrees(`score-${key}`, total, tensors.scores.data[key], { terms: sumOfSizes(products) }),
+      agrees("sum", total, opened.sum, { terms: sumOfSizes(products) }),
+      agrees(`score-${key}`, total, tensors.raw.data[key], { terms: sumOfSizes(products) }),
       note("Each length is the root of the sum of squares:"),
-      agrees("q_norm", norm(q), info.q_norm),
-      agrees("k_norm", norm(k), info.k_norm),
+      agrees("q_norm", norm(q), opened.q_norm),
+      agrees("k_norm", norm(k), opened.k_norm),
       note("The angle follows from dot product = length · length · cosine of the angle:"),
-      agrees("angle", (Math.acos(Math.max(-1, Math.min(1, cosine))) * 180) / Math.PI, (info.angle * 180) / Math.PI, { terms: 180 }),
+      agrees("cosine", cosine, opened.cosine, { terms: 1 }),
+      agrees("angle", (Math.acos(Math.max(-1, Math.min(1, cosine))) * 180) / Math.PI, opened.angle_degrees, { terms: 180 }),
       fold("products", `All ${products.length} products`, () => table({
         name: "products", caption: "Query times key, coordinate by coordinate",
         columns: [{ title: "coordinate" }, { title: "query", numeric: true }, { title: "key", numeric: true }, { title: "product", numeric: true }, { title: "sum so far", numeric: true }],

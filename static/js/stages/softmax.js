@@ -35,18 +35,21 @@ function drawMap(host, context) {
   let latest = context;
   let drawn = null;
   function show({ map: { info, tensors } }) {
-    const [rows, columns] = tensors.weights.shape;
     const spec = {
-      values: tensors.weights.data, rows, columns, rowTokens: tokensBetween(latest, 0, rows), columnTokens: tokensBetween(latest, 0, columns),
-      selected: { row: latest.selection.position, column: chosenKey(latest) },
+      values: tensors.weights.data, top: info.colour_maximum, leavesOut: info.colour_leaves_out,
+      queries: tokensBetween(latest, info.query_from, info.query_to), keys: tokensBetween(latest, info.key_from, info.key_to),
+      selected: { query: latest.selection.position, key: chosenKey(latest) },
       onCell: (position, key) => latest.select({ position, key }),
     };
     if (chart) return chart.update(spec);
     swap(host, heading("The map of this head: rows are queries, columns the keys they read"));
     chart = heatmap(host, spec);
   }
-  const query = (now) => ready(now) && {
-    map: ["attention", { layer: now.selection.layer, head: now.selection.head, to: now.numPromptTokens + now.steps.length }],
+  const query = (now) => {
+    if (!ready(now)) return null;
+    const length = now.numPromptTokens + Math.max(0, now.steps.length - 1); // the newest token was not read yet
+    const { layer, head } = now.selection;
+    return { map: ["attention", { layer, head, query_to: length, key_to: length }] };
   };
   const life = followViews(host, context, query, (views) => {
     drawn = views;
@@ -93,7 +96,7 @@ function drawGrid(host, context) {
   const query = (now) => ready(now) && { grid: ["heads_grid", { layer: now.selection.layer, position: now.selection.position }] };
   let latest = context;
   let drawn = null;
-  function show({ grid: { tensors } }) {
+  function show({ grid: { info, tensors } }) {
     const { layer, head, position } = latest.selection;
     const [layers, heads] = tensors.entropy.shape;
     const most = tensors.entropy.data.reduce((largest, value) => Math.max(largest, value), 0);
@@ -115,11 +118,12 @@ function drawGrid(host, context) {
             type: "button", class: "thumbnail-button", "aria-pressed": String(index === head), "data-focus": `head-${index}`,
             "data-head": index, onclick: () => latest.select({ head: index }),
           },
-          thumbnail(values, size, mapTop(values, size)), `head ${index}`,
+          thumbnail(values, size, info.colour_maximum), `head ${index}`,
           element("span", {}, quantity(`entropy-${index}`, tensors.entropy.data[at], short), " nats"),
         );
       })),
-      note("Each small map has its own colour range, without row 0 and column 0. One head proves nothing by itself: the layers after it read its output together with all others."),
+      legend("sequential", ["0", number(info.colour_maximum, 3)], `${info.colour_leaves_out ? `The range leaves out ${info.colour_leaves_out}. ` : ""}${info.positions_per_cell > 1 ? `A cell is the largest of ${info.positions_per_cell} × ${info.positions_per_cell} weights.` : ""}`),
+      note("One head proves nothing by itself: the layers after it read its output together with all others."),
     );
   }
   const life = followViews(host, context, query, (views) => {
@@ -137,12 +141,6 @@ function drawGrid(host, context) {
   };
 }
 
-function mapTop(values, size) {
-  let top = 0;
-  for (let at = size; at < values.length; at += 1) if (at % size !== 0) top = Math.max(top, values[at]);
-  return top;
-}
-
 export function arithmetic(host, context) {
   return fromViews(host, context, rowQuery, ({ row: { info, tensors } }, now) => {
     const scaled = tensors.scaled.data;
@@ -154,6 +152,7 @@ export function arithmetic(host, context) {
       note(`The largest score, ${number(mine.largest)}, is taken off first: it changes no share and keeps the exponentials small.`),
       element("p", { class: "formula" }, `exp(${number(scaled[key])} − ${number(mine.largest)}) = ${number(mine.exponentials[key])} for “${name}”`),
       element("p", { class: "formula" }, `sum of ${plural(scaled.length, "exponential")} = ${number(mine.total)}`),
+      agrees("exponential_sum", mine.total, info.exponential_sum),
       element("p", { class: "formula" }, `${number(mine.exponentials[key])} / ${number(mine.total)} = ${number(mine.shares[key])}`),
       agrees(`weight-${key}`, mine.shares[key], weights[key], { terms: 1 }),
       agrees("row_sum", sum(weights), info.sum),

@@ -46,8 +46,9 @@ export function draw(host, context) {
     const { weights, values, output } = tensors;
     const terms = termsOf(tensors, coordinate);
     const most = terms.reduce((largest, term) => Math.max(largest, Math.abs(term)), 0) || 1;
-    const key = chosenKey(latest);
-    const shown = shownKeys(weights.data, key);
+    const keys = Array.from(tensors.keys.data);
+    const open = keys.indexOf(chosenKey(latest));
+    const shown = shownKeys(weights.data, open);
     const width = values.shape[1];
     swap(
       content,
@@ -56,15 +57,17 @@ export function draw(host, context) {
         [`coordinate ${coordinate} of the output`, quantity(`output-${coordinate}`, output.data[coordinate])],
       ]),
       strip(output.data, { name: "the head's output for this position" }),
-      strip(values.data.subarray(key * width, (key + 1) * width), { name: `the value of “${label(tokenAt(latest, key))}”, of which ${percent(weights.data[key])} was taken` }),
+      open >= 0 && strip(values.data.subarray(open * width, (open + 1) * width), {
+        name: `the value of “${label(tokenAt(latest, keys[open]))}”, of which ${percent(weights.data[open])} was taken`,
+      }),
       table({
         name: "terms", caption: `Coordinate ${coordinate}, term by term; bars run from ${number(-most, 3)} to ${number(most, 3)}${shown.length < terms.length ? `; the ${shown.length} largest weights of ${terms.length}` : ""}`,
         columns: [{ title: "key" }, { title: "weight" }, { title: "value", numeric: true }, { title: "weight × value" }],
         rows: shown.map((index) => ({
-          selected: index === key,
+          selected: index === open,
           cells: [
-            keyChip(latest, index), bar(weights.data[index], number(weights.data[index])),
-            number(values.data[index * width + coordinate]), signedBar(terms[index] / most, quantity(`term-${index}`, terms[index])),
+            keyChip(latest, keys[index]), bar(weights.data[index], number(weights.data[index])),
+            number(values.data[index * width + coordinate]), signedBar(terms[index] / most, quantity(`term-${keys[index]}`, terms[index])),
           ],
         })),
       }),
@@ -87,7 +90,8 @@ export function draw(host, context) {
 }
 
 export function arithmetic(host, context) {
-  return fromViews(host, context, queries, ({ mix: { tensors } }) => {
+  return fromViews(host, context, queries, ({ mix: { info, tensors } }) => {
+    if (tensors.keys.data.length < info.position + 1) return note("Only the heaviest keys of this long text came, so the sum cannot be made whole here.");
     const check = (coordinate) => {
       const terms = termsOf(tensors, coordinate);
       return [
