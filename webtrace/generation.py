@@ -79,10 +79,12 @@ class Generation:
 
     async def follow(self, progress: AsyncIterator[Progress]) -> None:
         """Take every message of the engine until the sequence has ended."""
+        sent_ms = self._stages.elapsed_ms()
         async for message in progress:
             match message:
                 case m.Started():
-                    self._sequence_started_ms = self._stages.elapsed_ms()
+                    # What the engine measured is added to our clock; when its message came says nothing.
+                    self._sequence_started_ms = sent_ms + message.queue_ms
                     self.num_prefix_tokens = message.num_prefix_tokens
                 case m.Prefilled():
                     self._prefilled = message

@@ -82,7 +82,7 @@ class Runner:
 
     def view(self, request: views.ViewRequest) -> None:
         """Somebody asks for a view."""
-        self._start(views.answer(request, self.engine, self._recorder))
+        self._start(views.answer(request, self.engine, self._recorder, self._tokenizer))
 
     @property
     def _has_room(self) -> bool:

@@ -10,10 +10,12 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from django.core.cache import cache
 
+from inference.text import Tokenizer
 from webtrace.conversations.models import Response
 from webtrace.dispatch.views import ViewResult
 from webtrace.worker.engine import Engine, EngineFailed, EngineLost
 from webtrace.worker.recorder import Recorder
+from webtrace.worker.token_texts import with_token_texts
 
 logger = logging.getLogger(__name__)
 
@@ -29,10 +31,10 @@ class ViewRequest:
     query: dict[str, Any]
 
 
-async def answer(request: ViewRequest, engine: Engine, recorder: Recorder) -> None:
+async def answer(request: ViewRequest, engine: Engine, recorder: Recorder, tokenizer: Tokenizer) -> None:
     """Always leaves something under the key."""
     try:
-        result = await _view(request, engine, recorder)
+        result = await _view(request, engine, recorder, tokenizer)
     except EngineFailed as problem:
         code = "invalid_value" if problem.field else "unavailable"
         result = ViewResult(code=code, message=str(problem), field=problem.field)
@@ -45,7 +47,7 @@ async def answer(request: ViewRequest, engine: Engine, recorder: Recorder) -> No
     await cache.aset(request.request_key, result.pack(), timeout=kept)
 
 
-async def _view(request: ViewRequest, engine: Engine, recorder: Recorder) -> ViewResult:
+async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokenizer: Tokenizer) -> ViewResult:
     """From what is released so far while the response runs, else from its stored token ids."""
     if recording := recorder.recording(request.response_id):
         token_ids, num_prompt_tokens = recording.token_ids, recording.num_prompt_tokens
@@ -65,4 +67,4 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder) -> Vie
         token_ids=token_ids,
         num_prompt_tokens=num_prompt_tokens,
     )
-    return ViewResult(body=body)
+    return ViewResult(body=with_token_texts(body, tokenizer))
