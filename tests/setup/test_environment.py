@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
+from inference.settings import EngineSettings
 from webtrace import environment as env
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +64,15 @@ def test_a_database_address() -> None:
     assert (settings["PORT"], settings["NAME"]) == ("5433", "web trace")
     with pytest.raises(ImproperlyConfigured, match="DATABASE_URL has scheme 'mysql'"):
         env.database_url("mysql://db/x")
+
+
+def test_every_variable_is_documented() -> None:
+    variable = re.compile(r"\benv\.\w+\(\s*\"([A-Z_]+)\"")
+    read = set(variable.findall((ROOT / "webtrace/settings.py").read_text()))
+    assert "WEBTRACE_MODEL" in read
+    read |= set(EngineSettings.from_environment({}).to_environment())
+    documented = set(re.findall(r"`([A-Z_]+)`", (ROOT / "docs/operating.md").read_text()))
+    assert read - documented == set()
 
 
 @pytest.mark.parametrize("module", ["webtrace.asgi", "webtrace.journey", "inference.text", "inference.messages"])

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from django.contrib.auth import get_user_model
 
-from webtrace.ops.machine import ProbeError, probe
 from webtrace.ops.management.commands.setup import make_first_admin, protect_secret_key
+from webtrace.ops.probe import ProbeError, probe
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = Path(os.environ.get("WEBTRACE_DATA", ROOT / "data")) / "models"
@@ -86,7 +86,7 @@ def test_a_loose_secret_key_is_closed(tmp_path: Path) -> None:
 
 
 def test_the_machine_is_probed_again_only_when_something_changed(tmp_path: Path) -> None:
-    model, remembered = tmp_path / "model", tmp_path / "machine.json"
+    model, remembered = tmp_path / "model", tmp_path / "probe.json"
     model.write_text("weights")
     runs: list[str] = []
 
@@ -106,5 +106,5 @@ def test_the_machine_is_probed_again_only_when_something_changed(tmp_path: Path)
 def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_text("not a checkpoint")
     with pytest.raises(ProbeError, match=r"model\.gguf.*WEBTRACE_MODEL"):
-        probe(tmp_path / "model.gguf", device="cpu", kernel="float32", remembered=tmp_path / "machine.json")
-    assert not (tmp_path / "machine.json").exists()
+        probe(tmp_path / "model.gguf", device="cpu", kernel="float32", remembered=tmp_path / "probe.json")
+    assert not (tmp_path / "probe.json").exists()

@@ -14,7 +14,7 @@ from django.db import DatabaseError, transaction
 
 from inference.checkpoint.fetch import CHAT_MODEL, SENTENCE_ENCODER, FetchError, Source, fetch, verify
 from webtrace import environment as env
-from webtrace.ops.machine import ProbeError, probe, processor
+from webtrace.ops.probe import ProbeError, probe, processor
 
 
 class Command(BaseCommand):
@@ -67,7 +67,7 @@ class Command(BaseCommand):
                 Path(settings.MODEL_PATH),
                 device=env.text("WEBTRACE_DEVICE", "auto"),
                 kernel=env.text("WEBTRACE_KERNEL", "auto"),
-                remembered=settings.DATA_DIR / "machine.json",
+                remembered=settings.DATA_DIR / "probe.json",
             )
         except ProbeError as error:
             raise CommandError(str(error)) from error

@@ -16,19 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-_PROBE = """
-import json, sys
-from pathlib import Path
-from inference.checkpoint import load_checkpoint
-from inference.model.plan import make_plan
-checkpoint = load_checkpoint(Path(sys.argv[1]))
-plan = make_plan(checkpoint, sys.argv[2], sys.argv[3])
-print(json.dumps({
-    "model": f"{checkpoint.name}: {checkpoint.config.architecture}, {checkpoint.config.n_layers} layers",
-    "device": plan.device, "kernel": f"{plan.linear}, output head {plan.head}", "threads": plan.threads,
-    "because": plan.reason,
-}))
-"""
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class ProbeError(Exception):
@@ -64,7 +52,7 @@ def processor() -> str:
 
 
 def _run(model: Path, device: str, kernel: str) -> str:
-    command = [sys.executable, "-c", _PROBE, str(model), device, kernel]
+    command = [sys.executable, "-m", "webtrace.ops.probe", str(model.resolve()), device, kernel]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
@@ -81,3 +69,23 @@ def _key(model: Path, device: str, kernel: str) -> str:
     versions = [importlib.metadata.version("torch"), sys.version]
     parts = [str(model.resolve()), at.st_size, at.st_mtime_ns, device, kernel, processor(), *versions]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _try_out(model: Path, device: str, kernel: str) -> dict[str, object]:
+    """What `probe` asks another process for, so that torch stays there."""
+    from inference.checkpoint import load_checkpoint
+    from inference.model.plan import make_plan
+
+    checkpoint = load_checkpoint(model)
+    plan = make_plan(checkpoint, device, kernel)
+    return {
+        "model": f"{checkpoint.name}, {checkpoint.config.architecture}, {checkpoint.config.n_layers} layers",
+        "device": plan.device,
+        "kernel": f"{plan.linear}, output head {plan.head}",
+        "threads": plan.threads,
+        "because": plan.reason,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(_try_out(Path(sys.argv[1]), sys.argv[2], sys.argv[3])))
