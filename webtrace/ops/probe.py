@@ -1,7 +1,7 @@
 """What this machine computes with: device, kernels and threads the engine will choose, found by trying them.
 
 Trying takes a few seconds and imports torch, so it happens in a process of its own and is remembered in the data
-folder until the checkpoint, the settings, torch or the processor change.
+folder until the checkpoint, the settings, torch, the processor or the way of choosing change.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def _run(model: Path, device: str, kernel: str) -> str:
 
 def _key(model: Path, device: str, kernel: str) -> str:
     at = model.stat()
-    versions = [importlib.metadata.version("torch"), sys.version]
+    chooser = (CHECKOUT / "inference/model/plan.py").read_text()
+    versions = [importlib.metadata.version("torch"), sys.version, chooser]
     parts = [str(model.resolve()), at.st_size, at.st_mtime_ns, device, kernel, processor(), *versions]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
