@@ -183,53 +183,56 @@ const REST_MS = 300; // between two views of an answer that is still growing
  */
 export function followViews(host, context, queries, show) {
   let latest = context;
-  let shownKey = null;
-  let views = null;
+  let settledKey = null; // of the views shown, or of the failure that was said
   let askedKey = null;
   let controller = null;
   let rest = 0;
   let restUntil = 0;
   let gone = false;
+  let failure = null;
 
   async function ask(key, wanted) {
     askedKey = key;
     controller = new AbortController();
     const { signal } = controller;
     const late = setTimeout(() => host.classList.add("is-waiting"), 150);
-    try {
-      const found = await Promise.all(
-        Object.entries(wanted).map(async ([name, [slug, query]]) => [name, await latest.view(slug, query, { signal })]),
-      );
-      if (signal.aborted || gone) return;
-      views = Object.fromEntries(found);
-      shownKey = key;
-      show(views, latest);
-    } catch (error) {
-      if (signal.aborted || gone) return;
-      shownKey = key;
-      views = null;
-      swap(host, element(
-        "p", { class: "view-failed", role: "status" }, `This could not be read: ${error.message} `,
-        element("button", { type: "button", onclick: () => ask(key, wanted) }, "Try again"),
-      ));
-    } finally {
-      clearTimeout(late);
-      if (!signal.aborted && !gone) {
-        host.classList.remove("is-waiting");
-        controller = null;
-        restUntil = performance.now() + REST_MS;
-        update(latest);
-      }
+    const found = await Promise.all(
+      Object.entries(wanted).map(async ([name, [slug, query]]) => [name, await latest.view(slug, query, { signal })]),
+    ).catch((error) => error);
+    clearTimeout(late);
+    if (signal.aborted || gone) return;
+    host.classList.remove("is-waiting");
+    controller = null;
+    settledKey = key;
+    restUntil = performance.now() + REST_MS;
+    if (found instanceof Error) fail(found, () => ask(key, wanted));
+    else {
+      failure?.remove();
+      host.classList.remove("is-failed");
+      show(Object.fromEntries(found), latest);
     }
+    update(latest);
+  }
+
+  /** Say so in the place of the picture, which stays behind it for the next views. */
+  function fail(error, again) {
+    failure?.remove();
+    failure = element(
+      "p", { class: "view-failed", role: "status" }, `This could not be read: ${error.message.replace(/[.]$/, "")}. `,
+      element("button", { type: "button", onclick: again }, "Try again"),
+    );
+    host.classList.add("is-failed");
+    host.append(failure);
   }
 
   function update(next) {
     latest = next;
     const wanted = queries(next);
     if (!wanted || gone) return;
-    const key = JSON.stringify(wanted);
-    if (key === shownKey || (controller && key === askedKey)) return;
     const growing = next.response !== null && isActive(next.response);
+    // What failed while the answer grew is asked once more when it is there.
+    const key = JSON.stringify(wanted) + (failure?.isConnected && !growing ? " finished" : "");
+    if (key === settledKey || (controller && key === askedKey)) return;
     if (controller && growing) return; // asked again when this one has come
     controller?.abort(new DOMException("Outdated", "AbortError"));
     clearTimeout(rest);

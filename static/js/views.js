@@ -15,15 +15,14 @@ const kept = new Map();
 /** Parse safetensors bytes into `{info, tensors: {name: {shape, data}}}`. */
 export function parseView(buffer) {
   const length = Number(new DataView(buffer).getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
+  const { __metadata__: metadata, ...entries } = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
   const tensors = {};
-  for (const [name, { dtype, shape, data_offsets: [from, to] }] of Object.entries(header)) {
-    if (name === "__metadata__") continue;
+  for (const [name, { dtype, shape, data_offsets: [from, to] }] of Object.entries(entries)) {
     if (!(dtype in TYPES)) throw new Error(`Tensor ${name} has type ${dtype}, which this page cannot read`);
     // A copy, because the numbers need not start at a multiple of their own size.
     tensors[name] = { shape, data: new TYPES[dtype](buffer.slice(8 + length + from, 8 + length + to)) };
   }
-  return { info: JSON.parse(header.__metadata__?.view ?? "{}"), tensors };
+  return { info: JSON.parse(metadata.view), tensors };
 }
 
 function address(responseId, slug, query) {
