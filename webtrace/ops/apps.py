@@ -4,3 +4,6 @@ from django.apps import AppConfig
 class OperationsConfig(AppConfig):
     name = "webtrace.ops"
     verbose_name = "Operations"
+
+    def ready(self) -> None:
+        from webtrace.ops import checks  # noqa: F401  (registers them)
