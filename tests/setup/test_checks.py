@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.core.checks import run_checks
 
+SOUND = {
+    "ALLOWED_HOSTS": ["localhost", "127.0.0.1"],
+    "BEHIND_TLS": False,
+    "DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3"}},
+    "DEBUG": False,
+    "REDIS_URL": "",
+}
 POSTGRES = {"default": {"ENGINE": "django.db.backends.postgresql"}}
 PUBLIC = ["localhost", "chat.example.org"]
 
@@ -22,10 +30,8 @@ PUBLIC = ["localhost", "chat.example.org"]
         ({"ALLOWED_HOSTS": PUBLIC, "DEBUG": True}, {"webtrace.W002", "webtrace.W003"}),
     ],
 )
-def test_settings_that_do_not_fit_are_named(settings: Any, changed: dict[str, Any], found: set[str]) -> None:
-    settings.REDIS_URL, settings.BEHIND_TLS, settings.DEBUG = "", False, False
-    settings.ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
-    settings.DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3"}}
-    for name, value in changed.items():
-        setattr(settings, name, value)
+def test_settings_that_do_not_fit_are_named(
+    changed: dict[str, Any], found: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webtrace.ops.checks.settings", SimpleNamespace(**SOUND | changed))
     assert {message.id for message in run_checks() if str(message.id).startswith("webtrace.")} == found
