@@ -1,5 +1,6 @@
 """Token ids to vectors, and how alike two vectors are."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -9,6 +10,7 @@ def embedding_lookup(table: Tensor, token_ids: Tensor) -> Tensor:
     return F.embedding(token_ids, table)
 
 
-def cosine(one: Tensor, other: Tensor) -> Tensor:
-    """Cosine of the angle between vectors, over the last dimension; 0 where a vector is all zeros."""
-    return F.cosine_similarity(one, other, dim=-1)
+def cosine(vectors: Tensor, other: Tensor) -> Tensor:
+    """Cosine of the angle between each vector [n, d] and the other [d] -> [n]; 0 where one of them is all zeros."""
+    lengths: Tensor = torch.linalg.vector_norm(vectors, dim=-1) * torch.linalg.vector_norm(other)
+    return torch.mv(vectors, other) / lengths.clamp(min=torch.finfo(lengths.dtype).tiny)

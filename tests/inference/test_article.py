@@ -67,7 +67,7 @@ def test_cosine() -> None:
     figure = FIGURES["cosine"]
     one, other = torch.tensor(figure["a"]).float(), torch.tensor(figure["b"]).float()
     assert attention.dot_products(one[None, None], other[None, None]).item() == figure["dot"]
-    assert embedding.cosine(one, other).item() == pytest.approx(figure["expected"], abs=figure["tolerance"])
+    assert embedding.cosine(one[None], other).item() == pytest.approx(figure["expected"], abs=figure["tolerance"])
 
 
 def test_embedding_lookup() -> None:

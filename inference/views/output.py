@@ -1,0 +1,124 @@
+"""Stages 19, 20 and 23: logits, what the layers already knew of them, probabilities, and the cache put to the test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from inference.model.attention import softmax
+from inference.views.attention import entropy
+from inference.views.query import Query, within
+from inference.views.trace import Trace, rebuild
+from inference.views.view import View, array
+
+
+def logits_at(trace: Trace, position: int) -> Tensor:
+    """Logits [vocabulary] of the token after the position, from the recorded state that left the last layer."""
+    layers = trace.decoder.config.n_layers
+    return trace.decoder.logits(trace.states(layers, position, position + 1))[0]
+
+
+def chosen_token(trace: Trace, query: Query, position: int, row: Tensor) -> int:
+    """The token asked about: `token`, else the one that followed, else the likeliest."""
+    if query.token is not None:
+        return within("token", query.token, trace.decoder.config.vocabulary, "the vocabulary")
+    following = trace.next_token(position)
+    return int(row.argmax()) if following is None else following
+
+
+def rank_of(row: Tensor, token: int) -> int:
+    """How many tokens score higher; 0 is the best."""
+    return int((row > row[token]).sum())
+
+
+def logits(trace: Trace, query: Query) -> View:
+    """The best and worst of the whole vocabulary: top_logits and bottom_logits [top], their ids in `info`."""
+    position, count = trace.position(query), trace.top(query)
+    row = logits_at(trace, position)
+    top, bottom = row.topk(count), row.topk(count, largest=False)
+    token = chosen_token(trace, query, position, row)
+    return trace.view(
+        "logits",
+        {"top_logits": array(top.values), "bottom_logits": array(bottom.values)},
+        position,
+        top_ids=top.indices.tolist(),
+        bottom_ids=bottom.indices.tolist(),
+        token=token,
+        token_logit=float(row[token]),
+        token_rank=rank_of(row, token),
+        minimum=float(row.min()),
+        maximum=float(row.max()),
+        mean=float(row.mean()),
+        std=float(row.std(correction=0)),
+        vocabulary=len(row),
+    )
+
+
+def lens(trace: Trace, query: Query) -> View:
+    """The final norm and output head applied to the state entering every layer and leaving the last.
+
+    top_probabilities [n_layers + 1, top] with top_ids in `info`; probability and rank [n_layers + 1] of one token.
+    """
+    position, count = trace.position(query), trace.top(query)
+    rows = trace.decoder.logits(trace.stream(position))
+    token = chosen_token(trace, query, position, rows[-1])
+    probabilities_by_layer = softmax(rows)
+    top = probabilities_by_layer.topk(count)
+    return trace.view(
+        "lens",
+        {
+            "top_probabilities": array(top.values),
+            "probability": array(probabilities_by_layer[:, token]),
+            "rank": array((rows > rows[:, token, None]).sum(-1)),
+        },
+        position,
+        token=token,
+        top_ids=top.indices.tolist(),
+    )
+
+
+def probabilities(trace: Trace, query: Query) -> View:
+    """Softmax over the whole vocabulary, before any sampling filter: top_probabilities and top_logits [top]."""
+    position, count = trace.position(query), trace.top(query)
+    row = logits_at(trace, position)
+    shares = softmax(row)
+    top = shares.topk(count)
+    token = chosen_token(trace, query, position, row)
+    largest = row.max()
+    return trace.view(
+        "probabilities",
+        {"top_probabilities": array(top.values), "top_logits": array(row[top.indices])},
+        position,
+        top_ids=top.indices.tolist(),
+        token=token,
+        token_probability=float(shares[token]),
+        token_rank=rank_of(row, token),
+        entropy=float(entropy(shares)),
+        others_mass=max(0.0, 1.0 - float(top.values.double().sum())),
+        num_others=len(row) - count,
+        largest_logit=float(largest),
+        exponential_sum=float((row - largest).double().exp().sum()),
+    )
+
+
+def kv_cache(trace: Trace, query: Query) -> View:
+    """The logits as recorded against the same recomputed from the token ids alone, nothing reused.
+
+    cached_logits and uncached_logits [top] of the recorded best; the largest difference over the whole vocabulary.
+    """
+    position, count = trace.position(query), trace.top(query)
+    cached = logits_at(trace, position)
+    uncached = logits_at(rebuild(replace(trace, num_computed=position + 1)), position)
+    top = cached.topk(count)
+    return trace.view(
+        "kv_cache",
+        {"cached_logits": array(top.values), "uncached_logits": array(uncached[top.indices])},
+        position,
+        top_ids=top.indices.tolist(),
+        largest_difference=float((cached - uncached).abs().max()),
+        same_top_token=int(cached.argmax()) == int(uncached.argmax()),
+        kv_bytes_per_token=trace.cache.bytes_per_token,
+        residual_bytes_per_token=trace.residuals.bytes_per_token,
+        kv_bytes=trace.cache.bytes_per_token * trace.length,
+    )

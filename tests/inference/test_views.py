@@ -1,0 +1,357 @@
+"""Views against what the running model computed, and against arithmetic done again in numpy."""
+
+import json
+import math
+import struct
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from inference.cache import KVCache, ResidualPool
+from inference.checkpoint import Checkpoint
+from inference.model.decoder import Decoder
+from inference.views import VIEWS, Query, QueryError, Trace, View, parse_query, rebuild
+from tests.inference.sequences import new_sequence
+from tests.inference.test_parity import CASES
+
+CASE = CASES[0]
+PROMPT: list[int] = CASE["token_ids"]
+LAST = len(PROMPT) - 1
+STEPS = 6
+
+
+class Weights:
+    """The attention weights inside the running attention: [layers][position] -> [heads, keys]."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[int, int], Tensor] = {}
+
+    def weights(self, layer: int, start: int, weights: Tensor) -> None:
+        for offset in range(weights.shape[1]):
+            self.rows[layer, start + offset] = weights[:, offset].clone()
+
+
+@dataclass
+class Run:
+    """A prompt and a few decoded tokens, watched from inside."""
+
+    trace: Trace
+    captured: dict[tuple[int, int], Tensor]
+    logits: list[Tensor]
+
+    def view(self, slug: str, **fields: Any) -> View:
+        return VIEWS[slug](self.trace, Query(**fields))
+
+
+def watched_run(decoder: Decoder) -> Run:
+    weights, sequence = Weights(), new_sequence(decoder, blocks=[1, 0, 2], num_blocks=3)
+    logits = [sequence.feed(PROMPT, weights)]
+    for _ in range(STEPS):
+        logits.append(sequence.feed([int(logits[-1].argmax())], weights))
+    tokens = [*sequence.token_ids, int(logits[-1].argmax())]
+    trace = Trace(decoder, sequence.cache, sequence.residuals, sequence.blocks, tokens, len(PROMPT))
+    return Run(trace, weights.rows, logits)
+
+
+@pytest.fixture(scope="module")
+def run(decoder_float32: Decoder) -> Run:
+    return watched_run(decoder_float32)
+
+
+@pytest.fixture(scope="module", params=["float32", "int4"])
+def any_run(request: pytest.FixtureRequest) -> Run:
+    return watched_run(request.getfixturevalue(f"decoder_{request.param}"))
+
+
+def test_every_head_s_map_is_what_the_running_attention_weighed(any_run: Run) -> None:
+    config = any_run.trace.decoder.config
+    for layer in range(config.n_layers):
+        for head in range(config.n_heads):
+            view = any_run.view("attention", layer=layer, head=head)
+            tolerance = view.info["exactness"]["tolerance"]
+            assert tolerance == (1e-5 if any_run.trace.decoder.plan.linear == "float32" else 2e-3)
+            for position, row in enumerate(view.tensors["weights"]):
+                expected = any_run.captured[layer, position][head].numpy()
+                assert np.abs(row[: position + 1] - expected[: position + 1]).max() <= tolerance
+                assert not row[position + 1 :].any()
+
+
+def test_the_row_of_a_step_is_what_that_step_weighed(any_run: Run) -> None:
+    for step in (0, STEPS):
+        view = any_run.view("softmax", layer=14, head=4, step=step)
+        expected = any_run.captured[14, LAST + step][4].numpy()
+        assert np.abs(view.tensors["weights"] - expected).max() <= view.info["exactness"]["tolerance"]
+        assert (view.info["step"], view.info["position"]) == (step, LAST + step)
+        assert view.info["sum"] == pytest.approx(1, abs=1e-5)
+        assert view.info["sink_mass"] == pytest.approx(float(expected[0]), abs=view.info["exactness"]["tolerance"])
+        entropy = -sum(w * math.log(w) for w in expected.tolist() if w > 0)
+        assert view.info["entropy"] == pytest.approx(entropy, abs=1e-2)
+
+
+def test_logits_are_those_the_step_was_drawn_from(any_run: Run) -> None:
+    for step in (0, 3):
+        view = any_run.view("logits", step=step, top=20)
+        row = any_run.logits[step]
+        assert torch.equal(torch.from_numpy(view.tensors["top_logits"]), row.topk(20).values)
+        assert torch.equal(row[view.info["bottom_ids"]], torch.from_numpy(view.tensors["bottom_logits"]))
+        assert view.info["minimum"] == view.tensors["bottom_logits"][0] == float(row.min())
+        assert view.info["token"] == any_run.trace.token_ids[LAST + step + 1]
+        assert view.info["token_rank"] == 0
+        assert view.info["mean"] == pytest.approx(float(row.mean()), abs=1e-3)
+        assert view.info["std"] == pytest.approx(float(np.std(row.numpy())), abs=1e-3)
+
+
+def test_any_token_s_logit_can_be_asked_for(run: Run) -> None:
+    info = run.view("logits", token=1234).info
+    row = run.logits[0].numpy()
+    assert info["token_logit"] == float(row[1234])
+    assert info["token_rank"] == int((row > row[1234]).sum())
+
+
+def test_probabilities_are_of_the_whole_vocabulary(run: Run) -> None:
+    view = run.view("probabilities")
+    assert view.info["top_ids"] == CASE["top10"]["ids"]
+    assert view.tensors["top_probabilities"].tolist() == pytest.approx(CASE["top10"]["probabilities"], abs=1e-4)
+    assert view.info["entropy"] == pytest.approx(CASE["entropy_nats"], abs=1e-3)
+    assert view.info["others_mass"] == pytest.approx(1 - sum(CASE["top10"]["probabilities"]), abs=1e-4)
+    shown = math.exp(float(view.tensors["top_logits"][3]) - view.info["largest_logit"])
+    assert shown / view.info["exponential_sum"] == pytest.approx(float(view.tensors["top_probabilities"][3]), rel=1e-4)
+
+
+def test_lens_ends_in_the_real_distribution(run: Run) -> None:
+    view, real = run.view("lens", step=2), run.view("probabilities", step=2)
+    assert view.tensors["top_probabilities"].shape == (31, 10)
+    assert view.info["top_ids"][-1] == real.info["top_ids"]
+    assert np.allclose(view.tensors["top_probabilities"][-1], real.tensors["top_probabilities"], rtol=1e-3)
+    assert view.info["token"] == real.info["token"]
+    assert view.tensors["probability"][-1] == pytest.approx(real.info["token_probability"], rel=1e-3)
+    assert view.tensors["rank"][-1] == 0
+    assert view.tensors["rank"][0] > 0
+
+
+def test_embedding_row_and_its_neighbours(run: Run, checkpoint: Checkpoint) -> None:
+    view = run.view("embeddings", position=26)
+    table = checkpoint.tensor("embedding")
+    token = PROMPT[26]
+    assert np.array_equal(view.tensors["row"], table[token])
+    cosines = table @ table[token] / (np.linalg.norm(table, axis=1) * np.linalg.norm(table[token])).clip(1e-30)
+    cosines[token] = -2
+    nearest = np.argsort(-cosines)[:10]
+    assert view.info["nearest_ids"] == nearest.tolist()
+    assert view.tensors["nearest_cosines"].tolist() == pytest.approx(cosines[nearest].tolist(), abs=1e-5)
+    assert view.info["norm"] == pytest.approx(float(np.linalg.norm(table[token])), rel=1e-5)
+    assert run.view("embeddings", token=token).info["nearest_ids"] == view.info["nearest_ids"]
+
+
+def test_queries_keys_and_values_are_projections_of_the_normed_state(run: Run, checkpoint: Checkpoint) -> None:
+    view = run.view("qkv", layer=0, head=7, position=3)
+    state = checkpoint.tensor("embedding")[PROMPT[3]].astype(np.float64)
+    normed = state / np.sqrt(np.mean(state**2) + 1e-5) * checkpoint.tensor("layers.0.attention_norm")
+    assert np.allclose(view.tensors["normed"], normed, atol=1e-5)
+    for name, row in (("q", 7), ("k", 2), ("v", 2)):
+        expected = checkpoint.tensor(f"layers.0.{name}")[row * 64 : row * 64 + 64] @ normed
+        assert np.allclose(view.tensors[name], expected, atol=1e-3)
+    assert view.info["weight_shapes"] == {"q": [576, 576], "k": [192, 576], "v": [192, 576]}
+
+
+def test_pairs_are_turned_by_their_angles(run: Run) -> None:
+    view = run.view("positions", layer=5, head=1, position=30)
+    angles = 30 * 100000.0 ** (-np.arange(32) / 32)
+    assert np.allclose(view.tensors["angles"], angles, rtol=1e-6)
+    for name in "qk":
+        x, y = view.tensors[f"{name}_before"].reshape(32, 2).T
+        turned = np.stack([x * np.cos(angles) - y * np.sin(angles), x * np.sin(angles) + y * np.cos(angles)], axis=-1)
+        assert np.allclose(view.tensors[f"{name}_after"], turned.ravel(), atol=1e-4)
+
+
+def test_scores_open_into_products_and_divide_by_eight(run: Run) -> None:
+    at = {"layer": 14, "head": 4, "position": 33}
+    view = run.view("scores", key=7, **at)
+    q, k = view.tensors["q"], view.tensors["k"]
+    assert np.allclose(q, run.view("positions", **at).tensors["q_after"])
+    assert np.allclose(k, run.view("positions", layer=14, head=4, position=7).tensors["k_after"], atol=1e-4)
+    assert np.allclose(view.tensors["products"], q * k)
+    opened = view.info["opened"]
+    assert opened["sum"] == pytest.approx(float(view.tensors["raw"][7]), rel=1e-4)
+    cosine = float(q @ k / (np.linalg.norm(q) * np.linalg.norm(k)))
+    assert opened["cosine"] == pytest.approx(cosine, rel=1e-4)
+    assert math.cos(math.radians(opened["angle_degrees"])) == pytest.approx(cosine, rel=1e-4)
+    scaled = run.view("scale", **at).tensors
+    assert np.allclose(scaled["raw"], view.tensors["raw"])
+    assert np.allclose(scaled["scaled"], view.tensors["raw"] / 8)
+    weights = np.exp(scaled["scaled"] - scaled["scaled"].max())
+    softmax = run.view("softmax", **at)
+    assert softmax.info["exponential_sum"] == pytest.approx(float(weights.sum()), rel=1e-4)
+    assert np.allclose(softmax.tensors["weights"], weights / weights.sum(), atol=1e-6)
+
+
+def test_mask_forbids_what_comes_later(run: Run) -> None:
+    view = run.view("mask", position=4)
+    assert view.tensors["allowed"].tolist() == [1] * 5 + [0] * (LAST + STEPS - 4)
+    assert np.isfinite(view.tensors["before"]).all()
+    assert np.isneginf(view.tensors["after"][5:]).all()
+    assert np.array_equal(view.tensors["after"][:5], view.tensors["before"][:5])
+    assert (view.info["num_allowed"], view.info["num_forbidden"]) == (5, LAST + STEPS - 4)
+
+
+def test_weighted_values_add_up_and_become_the_heads(run: Run, checkpoint: Checkpoint) -> None:
+    heads = run.view("heads", layer=9)
+    for head in (0, 8):
+        view = run.view("weighted_sum", layer=9, head=head)
+        expected = view.tensors["weights"] @ view.tensors["values"]
+        assert np.allclose(view.tensors["output"], expected, atol=1e-5)
+        assert np.allclose(heads.tensors["joined"][head * 64 : head * 64 + 64], expected, atol=1e-5)
+        assert heads.tensors["head_norms"][head] == pytest.approx(float(np.linalg.norm(expected)), rel=1e-4)
+    projected = checkpoint.tensor("layers.9.output") @ heads.tensors["joined"]
+    assert np.allclose(heads.tensors["projected"], projected, atol=1e-3)
+
+
+def test_updates_lead_from_one_recorded_state_to_the_next(any_run: Run) -> None:
+    for layer in (0, 13, 29):
+        view = any_run.view("residual_norm", layer=layer, step=1)
+        of = view.tensors
+        assert np.allclose(of["old"] + of["attention_update"], of["middle"])
+        assert np.allclose(of["middle"] + of["feed_forward_update"], of["new"])
+        recorded = any_run.trace.stream(LAST + 1)[layer + 1].numpy()
+        assert view.info["recorded_difference"] == pytest.approx(float(np.abs(of["new"] - recorded).max()))
+        assert view.info["recorded_difference"] <= 1e-3 * np.abs(recorded).max()
+        root = view.info["root_mean_square"]
+        assert np.allclose(of["normed"], of["old"] / root * of["norm_weight"], rtol=1e-2, atol=1e-3)
+
+
+def test_norms_agree_with_the_reference(run: Run) -> None:
+    norms = run.view("residual_norm").tensors["norms"].tolist()
+    assert norms == pytest.approx(CASE["hidden_state_norms_last_position"], rel=1e-3)
+
+
+def test_strongest_neurons_are_the_strongest(run: Run, checkpoint: Checkpoint) -> None:
+    view = run.view("feed_forward", layer=11, top=5)
+    middle = run.view("residual_norm", layer=11).tensors["middle"].astype(np.float64)
+    normed = middle / np.sqrt(np.mean(middle**2) + 1e-5) * checkpoint.tensor("layers.11.feed_forward_norm")
+    gate, up = checkpoint.tensor("layers.11.gate") @ normed, checkpoint.tensor("layers.11.up") @ normed
+    activation = gate / (1 + np.exp(-gate)) * up
+    strongest = np.argsort(-np.abs(activation))[:5]
+    assert view.tensors["neurons"].tolist() == strongest.tolist()
+    for name, expected in (("gate", gate), ("up", up), ("activation", activation)):
+        assert np.allclose(view.tensors[name], expected[strongest], rtol=1e-3, atol=1e-3)
+    assert np.allclose(view.tensors["output"], checkpoint.tensor("layers.11.down") @ activation, atol=1e-2)
+    assert view.info["num_positive_gates"] == int((gate > 0).sum())
+
+
+def test_grid_of_heads_pools_their_maps(run: Run) -> None:
+    view = run.view("heads_grid", layer=14)
+    size = view.info["positions_per_cell"]
+    assert size == 2
+    for head in (0, 4):
+        row = run.view("softmax", layer=14, head=head).info
+        assert view.tensors["entropy"][14, head] == pytest.approx(row["entropy"], abs=1e-4)
+        assert view.tensors["sink_mass"][14, head] == pytest.approx(row["sink_mass"], abs=1e-5)
+        weights = run.view("attention", layer=14, head=head).tensors["weights"]
+        padded = np.pad(weights, (0, -len(weights) % size))
+        pooled = padded.reshape(len(padded) // size, size, -1, size).max(axis=(1, 3))
+        assert np.allclose(view.tensors["thumbnails"][head], pooled, atol=1e-5)
+    maps = [run.view("attention", layer=14, head=head).info["colour_maximum"] for head in range(9)]
+    assert view.info["colour_maximum"] == pytest.approx(max(maps), abs=1e-5)
+
+
+def test_cached_and_uncached_logits_agree(any_run: Run) -> None:
+    view = any_run.view("kv_cache", step=STEPS)
+    fresh = new_sequence(any_run.trace.decoder, num_blocks=1).feed(any_run.trace.token_ids[: LAST + STEPS + 1])
+    difference = float((fresh - any_run.logits[STEPS]).abs().max())
+    assert view.info["largest_difference"] == pytest.approx(difference)
+    assert difference < (1e-3 if any_run.trace.decoder.plan.linear == "float32" else 1.0)
+    assert view.info["same_top_token"]
+    assert view.info["kv_bytes_per_token"] == 30 * 2 * 3 * 64 * 4
+    row = any_run.logits[STEPS]
+    assert torch.equal(row[view.info["top_ids"]], torch.from_numpy(view.tensors["cached_logits"]))
+
+
+def test_an_evicted_response_is_rebuilt_from_its_token_ids(any_run: Run) -> None:
+    decoder = any_run.trace.decoder
+    pauses: list[int] = []
+    empty = replace(
+        any_run.trace,
+        cache=KVCache(decoder.config, 1),
+        residuals=ResidualPool(decoder.config, 1),
+        blocks=[],
+        pause=lambda: pauses.append(1),
+    )
+    rebuilt = rebuild(empty)
+    assert pauses == [1]
+    view = VIEWS["softmax"](rebuilt, Query(layer=14, head=4, step=STEPS))
+    assert view.info["provenance"] == "rebuilt"
+    expected = any_run.captured[14, LAST + STEPS][4].numpy()
+    assert np.abs(view.tensors["weights"] - expected).max() <= 10 * view.info["exactness"]["tolerance"]
+
+
+def test_a_tile_is_a_piece_of_the_map(run: Run) -> None:
+    whole = run.view("attention", layer=3, head=2).tensors["weights"]
+    view = run.view("attention", layer=3, head=2, query_from=5, query_to=12, key_from=0, key_to=9)
+    assert np.allclose(view.tensors["weights"], whole[5:12, 0:9], atol=1e-6)
+    assert view.info["colour_maximum"] == pytest.approx(float(whole[5:12, 1:9].max()), abs=1e-6)
+    assert view.info["maximum"] == pytest.approx(float(whole[5:12, 0:9].max()), abs=1e-6)
+
+
+def test_a_map_of_one_token_still_has_a_colour_range(decoder_float32: Decoder) -> None:
+    sequence = new_sequence(decoder_float32, num_blocks=1)
+    sequence.feed([5])
+    trace = Trace(decoder_float32, sequence.cache, sequence.residuals, [0], [5], 1)
+    for slug in ("attention", "heads_grid"):
+        info = VIEWS[slug](trace, Query(layer=29)).info
+        assert info["colour_maximum"] == pytest.approx(1)
+        assert info["colour_leaves_out"] is None
+
+
+@pytest.mark.parametrize("slug", [slug for slug in VIEWS if slug != "kv_cache"])
+def test_no_view_of_a_long_response_passes_a_mebibyte(decoder_float32: Decoder, slug: str) -> None:
+    blocks = range(17)
+    cache, residuals = KVCache(decoder_float32.config, 17), ResidualPool(decoder_float32.config, 17)
+    trace = Trace(decoder_float32, cache, residuals, blocks, [5] * 1088, 1080, num_computed=1088)
+    assert len(VIEWS[slug](trace, Query(top=100)).to_bytes()) < 1 << 20
+
+
+def test_bytes_can_be_read_without_a_library(run: Run) -> None:
+    view = run.view("softmax")
+    packed = view.to_bytes()
+    (length,) = struct.unpack("<Q", packed[:8])
+    header = json.loads(packed[8 : 8 + length])
+    assert json.loads(header["__metadata__"]["view"]) == view.info
+    begin, end = header["weights"]["data_offsets"]
+    assert header["weights"]["dtype"] == "F32"
+    assert np.array_equal(np.frombuffer(packed[8 + length :][begin:end], "<f4"), view.tensors["weights"])
+
+
+@pytest.mark.parametrize(
+    ("slug", "fields", "field", "limit"),
+    [
+        ("softmax", {"layer": 30}, "layer", "0 to 29"),
+        ("softmax", {"layer": -1}, "layer", "0 to 29"),
+        ("softmax", {"head": 9}, "head", "0 to 8"),
+        ("softmax", {"position": LAST + STEPS + 1}, "position", f"0 to {LAST + STEPS}"),
+        ("softmax", {"step": STEPS + 1}, "step", f"0 to {STEPS}"),
+        ("scores", {"position": 4, "key": 5}, "key", "0 to 4"),
+        ("logits", {"top": 0}, "top", "1 to 100"),
+        ("logits", {"token": 49152}, "token", "0 to 49151"),
+        ("embeddings", {"token": -1}, "token", "0 to 49151"),
+        ("attention", {"query_to": 99}, "query_to", f"1 to {LAST + STEPS + 1}"),
+        ("attention", {"key_from": 7, "key_to": 7}, "key_from", "0 to 6"),
+    ],
+)
+def test_a_wrong_query_names_field_and_limit(
+    run: Run, slug: str, fields: dict[str, int], field: str, limit: str
+) -> None:
+    with pytest.raises(QueryError, match=limit) as raised:
+        run.view(slug, **fields)
+    assert raised.value.field == field
+
+
+def test_queries_come_from_the_strings_of_a_url() -> None:
+    assert parse_query({"layer": "14", "head": "4", "step": "7"}) == Query(layer=14, head=4, step=7)
+    for fields, field in (({"layer": "x"}, "layer"), ({"head": 1.5}, "head"), ({"colour": 1}, "colour")):
+        with pytest.raises(QueryError) as raised:
+            parse_query(fields)
+        assert raised.value.field == field
