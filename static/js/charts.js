@@ -43,7 +43,7 @@ function follow(host, redraw) {
 export function legend(name, ends, note) {
   const canvas = element("canvas", { class: "legend-bar", "aria-hidden": "true" });
   painted(canvas, 256, 1, name, (column) => column / 255);
-  return element("p", { class: "legend" }, ends[0], " ", canvas, " ", ends[1], note && element("span", {}, ` ${note}`));
+  return element("p", { class: "colour-legend" }, ends[0], " ", canvas, " ", ends[1], note && element("span", {}, ` ${note}`));
 }
 
 function ticks(tokens, pixels) {
@@ -322,8 +322,8 @@ export function strip(values, { name, perRow = 64 } = {}) {
   show(0);
   return element(
     "figure", { class: "strip-figure" },
-    element("figcaption", {}, name), canvas, said,
-    legend("diverging", [number(-range, 3), number(range, 3)]),
+    element("figcaption", {}, name), canvas,
+    element("div", { class: "strip-foot" }, said, legend("diverging", [number(-range, 3), number(range, 3)])),
   );
 }
 

@@ -45,14 +45,14 @@ export function table({ name, caption, columns, rows }) {
   const body = rows.map((row) => {
     const { cells, ...attributes } = Array.isArray(row) ? { cells: row } : row;
     return element(
-      "tr", { class: attributes.class, "aria-selected": attributes.selected ? "true" : null },
+      "tr", { class: attributes.class, "aria-current": attributes.selected ? "true" : null },
       cells.map((cell, index) =>
         element(index === 0 ? "th" : "td", { scope: index === 0 ? "row" : null, class: columns[index].numeric ? "number" : null }, cell),
       ),
     );
   });
   return element(
-    "div", { class: "table-box", tabindex: "0", role: "region", "aria-label": caption, "data-scroll": name, "data-focus": `table-${name}` },
+    "div", { class: "table-box", tabindex: "0", role: "group", "aria-label": caption, "data-scroll": name, "data-focus": `table-${name}` },
     element(
       "table", { "data-table": name },
       element("caption", {}, caption),
@@ -66,7 +66,7 @@ export function table({ name, caption, columns, rows }) {
 /** A bar of `share` ∈ [0, 1] of its cell with its value beside it. */
 export function bar(share, value, kind = "model") {
   return element(
-    "span", { class: `bar bar-${kind}`, vars: { share: Math.max(0, Math.min(1, share)) } },
+    "span", { class: `bar bar-${kind}${share > 0 ? "" : " bar-none"}`, vars: { share: Math.max(0, Math.min(1, share)) } },
     element("span", { class: "bar-fill", "aria-hidden": "true" }), element("span", { class: "bar-value" }, value),
   );
 }
@@ -75,7 +75,7 @@ export function bar(share, value, kind = "model") {
 export function signedBar(share, value) {
   const size = Math.min(1, Math.abs(share));
   return element(
-    "span", { class: `bar bar-signed ${share < 0 ? "bar-negative" : "bar-positive"}`, vars: { share: size } },
+    "span", { class: `bar bar-signed ${share < 0 ? "bar-negative" : "bar-positive"}${size > 0 ? "" : " bar-none"}`, vars: { share: size } },
     element("span", { class: "bar-fill", "aria-hidden": "true" }), element("span", { class: "bar-value" }, value),
   );
 }
@@ -96,13 +96,14 @@ const ROUNDING = 1e-6;
 
 /**
  * The browser's own result beside the server's, with a tick where they agree within 10⁻⁴ of their size. `terms` is
- * the summed size of what was added up: where large terms cancel, 10⁻⁶ of it is rounding, not disagreement.
+ * the summed size of what was added up: where large terms cancel, 10⁻⁶ of it is rounding, not disagreement. `title`
+ * says what was computed where no formula above does.
  */
-export function agrees(name, mine, theirs, { terms = 0, format = number } = {}) {
+export function agrees(name, mine, theirs, { title, terms = 0, format = number } = {}) {
   const good = Math.abs(mine - theirs) <= Math.max(TOLERANCE * Math.max(Math.abs(mine), Math.abs(theirs)), ROUNDING * terms);
   return element(
     "p", { class: `check ${good ? "check-good" : "check-bad"}`, "data-check": name, "data-agrees": String(good) },
-    "recomputed here: ", quantity(`${name}-recomputed`, mine, format), " · the server has ", quantity(name, theirs, format),
+    title && `${title}: `, "recomputed here ", quantity(`${name}-recomputed`, mine, format), " · the server has ", quantity(name, theirs, format),
     element("strong", {}, good ? " ✓ they agree" : " ✗ they differ"),
   );
 }

@@ -6,7 +6,7 @@
  */
 
 import { element, setText } from "./dom.js";
-import { duration } from "./format.js";
+import { duration, number } from "./format.js";
 import { iconButton } from "./icons.js";
 import { isActive } from "./record.js";
 import { createPickers } from "./pickers.js";
@@ -194,7 +194,7 @@ function createFrame(stage, catalogue) {
     },
     noteProvenance(slug, info) {
       if (gone || !(info.provenance in PROVENANCE)) return;
-      setText(parts.provenance, `${PROVENANCE[info.provenance]}${info.exactness ? `, ${info.exactness}` : ""}`);
+      setText(parts.provenance, `${PROVENANCE[info.provenance]}, within ${number(info.exactness.tolerance)} (${info.exactness.kernel})`);
     },
     destroy() {
       gone = true;

@@ -57,7 +57,7 @@ export function arithmetic(host, context) {
     const { info, tensors } = views.joined;
     return [
       note("The length of each head's output, from its own numbers:"),
-      parts(views, now).map((part, head) => agrees(`norm-${head}`, norm(part), tensors.head_norms.data[head])),
+      parts(views, now).map((part, head) => agrees(`norm-${head}`, norm(part), tensors.head_norms.data[head], { title: `head ${head}` })),
       note("And that of the update:"),
       agrees("norm", norm(tensors.projected.data), info.projected_norm),
     ];

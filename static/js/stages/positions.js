@@ -50,7 +50,7 @@ export function draw(host, context) {
     },
   });
   const content = element("div", { class: "stage-picture" });
-  host.append(element("label", { class: "picker" }, element("span", { class: "picker-name" }, "pair"), slider, value), content);
+  host.append(element("label", { class: "slider-row" }, element("span", { class: "picker-name" }, "pair"), slider, value), content);
 
   function show() {
     if (!views) return;
@@ -102,9 +102,9 @@ export function arithmetic(host, context) {
       const terms = Math.hypot(...before);
       return [
         element("p", { class: "formula" },
-          `pair ${pair}: (${number(before[0])} · cos ${number(angles[pair])} − ${number(before[1])} · sin ${number(angles[pair])}, ${number(before[0])} · sin ${number(angles[pair])} + ${number(before[1])} · cos ${number(angles[pair])})`),
-        agrees(`q-${2 * pair}`, mine[0], after[0], { terms: terms * 100 }),
-        agrees(`q-${2 * pair + 1}`, mine[1], after[1], { terms: terms * 100 }),
+          `pair ${pair}: a = ${number(before[0])}, b = ${number(before[1])}, angle = ${number(angles[pair])}; a cos − b sin and a sin + b cos`),
+        agrees(`q-${2 * pair}`, mine[0], after[0], { title: `number ${2 * pair}`, terms: terms * 100 }),
+        agrees(`q-${2 * pair + 1}`, mine[1], after[1], { title: `number ${2 * pair + 1}`, terms: terms * 100 }),
       ];
     });
   });

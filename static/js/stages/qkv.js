@@ -42,6 +42,6 @@ export function draw(host, context) {
 export function arithmetic(host, context) {
   return fromViews(host, context, queries, ({ parts: { info, tensors } }) => [
     note("Each length is the square root of the sum of the squares:"),
-    ["q", "k", "v", "normed"].map((name) => agrees(`norm-${name}`, norm(tensors[name].data), info.norms[name])),
+    ["q", "k", "v", "normed"].map((name) => agrees(`norm-${name}`, norm(tensors[name].data), info.norms[name], { title: name })),
   ]);
 }

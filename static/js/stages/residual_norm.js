@@ -55,7 +55,7 @@ export function arithmetic(host, context) {
   return fromViews(host, context, queries, ({ states: { info, tensors } }) => {
     const check = (index) => agrees(
       `new-${index}`, tensors.old.data[index] + tensors.attention_update.data[index] + tensors.feed_forward_update.data[index], tensors.new.data[index],
-      { terms: 100 * sumOfSizes([tensors.old.data[index], tensors.attention_update.data[index], tensors.feed_forward_update.data[index]]) },
+      { title: `[${index}]`, terms: 100 * sumOfSizes([tensors.old.data[index], tensors.attention_update.data[index], tensors.feed_forward_update.data[index]]) },
     );
     const old = tensors.old.data;
     const squares = old.reduce((total, value) => total + value * value, 0);
@@ -73,7 +73,7 @@ export function arithmetic(host, context) {
         agrees(`normed-${index}`, (old[index] / divisor) * tensors.norm_weight.data[index], tensors.normed.data[index]),
       ]),
       note("Lengths of all five states, from their own numbers:"),
-      PARTS.map(([name]) => agrees(`${name}_norm`, norm(tensors[name].data), info.vector_norms[name])),
+      PARTS.map(([name, title]) => agrees(`${name}_norm`, norm(tensors[name].data), info.vector_norms[name], { title })),
     ];
   });
 }

@@ -64,14 +64,14 @@ export function arithmetic(host, context) {
     const cosine = total / (norm(q) * norm(k));
     return [
       element("p", { class: "formula" }, `q · k = ${products.slice(0, 4).map((one, index) => `${number(q[index], 4)} · ${number(k[index], 4)}`).join(" + ")} + … (${plural(products.length, "product")})`),
-      agrees("sum", total, opened.sum, { terms: sumOfSizes(products) }),
-      agrees(`score-${key}`, total, tensors.raw.data[key], { terms: sumOfSizes(products) }),
+      agrees("sum", total, opened.sum, { title: "dot product", terms: sumOfSizes(products) }),
+      agrees(`score-${key}`, total, tensors.raw.data[key], { title: "the same in the row of all scores", terms: sumOfSizes(products) }),
       note("Each length is the root of the sum of squares:"),
-      agrees("q_norm", norm(q), opened.q_norm),
-      agrees("k_norm", norm(k), opened.k_norm),
+      agrees("q_norm", norm(q), opened.q_norm, { title: "query" }),
+      agrees("k_norm", norm(k), opened.k_norm, { title: "key" }),
       note("The angle follows from dot product = length · length · cosine of the angle:"),
-      agrees("cosine", cosine, opened.cosine, { terms: 1 }),
-      agrees("angle", (Math.acos(Math.max(-1, Math.min(1, cosine))) * 180) / Math.PI, opened.angle_degrees, { terms: 180 }),
+      agrees("cosine", cosine, opened.cosine, { title: "cosine", terms: 1 }),
+      agrees("angle", (Math.acos(Math.max(-1, Math.min(1, cosine))) * 180) / Math.PI, opened.angle_degrees, { title: "angle in degrees", terms: 180 }),
       fold("products", `All ${products.length} products`, () => table({
         name: "products", caption: "Query times key, coordinate by coordinate",
         columns: [{ title: "coordinate" }, { title: "query", numeric: true }, { title: "key", numeric: true }, { title: "product", numeric: true }, { title: "sum so far", numeric: true }],

@@ -43,8 +43,8 @@ export function arithmetic(host, context) {
     if (numPromptTokens > data.ids.length) return note("Only the first ids of this long prompt are here, so the counts cannot be checked.");
     return [
       note("The only sound arithmetic with labels is counting them:"),
-      agrees("num_distinct", new Set(data.ids).size, data.num_distinct, { format: count }),
-      agrees("largest", Math.max(...data.ids), data.largest, { format: count }),
+      agrees("num_distinct", new Set(data.ids).size, data.num_distinct, { title: "different ids", format: count }),
+      agrees("largest", Math.max(...data.ids), data.largest, { title: "largest", format: count }),
     ];
   });
 }

@@ -64,9 +64,9 @@ export function arithmetic(host, context) {
     const whole = joinedText(shown);
     return [
       note("Put back together, the tokens must give the text, character by character and byte by byte:"),
-      agrees("num_characters", [...whole].length, data.num_characters, { format: count }),
-      agrees("num_bytes", new TextEncoder().encode(whole).length, data.num_bytes, { format: count }),
-      agrees("num_tokens", shown.length, data.num_tokens, { format: count }),
+      agrees("num_characters", [...whole].length, data.num_characters, { title: "characters", format: count }),
+      agrees("num_bytes", new TextEncoder().encode(whole).length, data.num_bytes, { title: "bytes", format: count }),
+      agrees("num_tokens", shown.length, data.num_tokens, { title: "tokens", format: count }),
     ];
   });
 }

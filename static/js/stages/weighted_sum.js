@@ -37,7 +37,7 @@ export function draw(host, context) {
     },
   });
   const content = element("div", { class: "stage-picture" });
-  host.append(element("label", { class: "picker" }, element("span", { class: "picker-name" }, "coordinate"), slider, said), content);
+  host.append(element("label", { class: "slider-row" }, element("span", { class: "picker-name" }, "coordinate"), slider, said), content);
 
   function show() {
     if (!views) return;
