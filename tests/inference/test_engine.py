@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +11,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inference.cache import KVCache, ResidualPool
 from inference.engine import Engine
-from inference.messages import FromEngine, Generate, Steps
+from inference.messages import FromEngine, Generate, Sampling, Steps
 from inference.model.clock import multiply_adds
-from inference.model.decoder import CUT
+from inference.model.decoder import CUT, Decoder
+from inference.text import ChatTemplate, Message, Tokenizer
+from tests.inference.conftest import DATA, MODEL
 from tests.inference.tiny import CONFIG, Outcome, alone, collect, request, run, tiny_decoder, tiny_engine
 
+CASES = json.loads((Path(__file__).parents[1] / "reference/reference.json").read_text())["cases"]
 LONG = "the cat and the dog and the " * 10
 
 
@@ -292,3 +298,23 @@ def test_a_failing_pass_ends_its_responses_and_the_engine_goes_on(monkeypatch: p
         outcome = collect(engine.step())["a"]
     assert (outcome.end.finish, outcome.end.error) == ("error", "out of memory")
     assert run(engine, request("b", "abc"))["b"].end.finish == "length"
+
+
+# ---------------------------------------------------------------- the real checkpoint
+
+
+def test_the_reference_answer_comes_out_as_text(decoder_float32: Decoder) -> None:
+    case = CASES[0]
+    tokenizer = Tokenizer.load(DATA / "models" / MODEL, DATA / "cache")
+    cache, residuals = KVCache(decoder_float32.config, 2), ResidualPool(decoder_float32.config, 2)
+    messages = [Message.of(message["role"], message["content"]) for message in case["messages"]]
+    prompt = [t for s in ChatTemplate(tokenizer).render(messages) for t in s.token_ids]
+    sampling = Sampling(temperature=0, seed=1, max_tokens=len(case["greedy_32"]))
+    asked = Generate("a", prompt, sampling, tokenizer.end_ids, "o", record=True)
+    outcome = run(Engine(decoder_float32, tokenizer, cache, residuals), asked)["a"]
+    assert outcome.token_ids == case["greedy_32"]
+    assert outcome.text == case["greedy_text"]
+    assert [row.id for row in outcome.steps[0].candidates] == case["top10"]["ids"]
+    probabilities = [row.raw_probability for row in outcome.steps[0].candidates]
+    assert probabilities == pytest.approx(case["top10"]["probabilities"], abs=1e-4)
+    assert outcome.steps[0].entropy == pytest.approx(case["entropy_nats"], abs=1e-3)
