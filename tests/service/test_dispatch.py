@@ -1,0 +1,201 @@
+"""Jobs, workers, routing and the sweep: one taker, one end, and somebody always writes it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import socket
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from inference.messages import Sampling
+from tests.service.work import MODEL, deltas, make_waiting, make_worker, numbering, take
+from webtrace.accounts.models import User
+from webtrace.conversations import log, services
+from webtrace.conversations.log import Place, Write
+from webtrace.conversations.models import Message, Response
+from webtrace.dispatch import jobs, routing, workers
+from webtrace.dispatch.models import Job, Worker
+from webtrace.dispatch.sweep import sweep
+from webtrace.events import ResponseCreate
+
+pytestmark = pytest.mark.django_db
+
+
+def age(seconds: float) -> Any:
+    return Now() - datetime.timedelta(seconds=seconds)
+
+
+def events(response: Response) -> list[dict[str, Any]]:
+    return [json.loads(line.text) for line in log.read(response.pk)]
+
+
+def test_one_worker_takes_a_job(owner: User) -> None:
+    response, first, second = make_waiting(owner), make_worker("w1"), make_worker("w2")
+    taken = take(response, first)
+    assert jobs.take(response_id=response.pk, worker=second) is None
+    response.refresh_from_db()
+    assert (response.epoch, response.status, response.worker_id) == (1, "in_progress", "w1")
+    assert response.queue_ms == taken.queue_ms >= 0
+    assert [event["type"] for event in events(response)] == ["response.created", "response.in_progress"]
+
+
+def test_a_queued_response_is_cancelled_at_once(owner: User) -> None:
+    response, worker = make_waiting(owner), make_worker()
+    result = jobs.cancel(response_id=response.pk)
+    assert result.ended
+    response.refresh_from_db()
+    assert (response.status, response.finish_reason, response.epoch) == ("cancelled", "cancelled", 0)
+    assert events(response)[-1]["sequence_number"] == 2
+    assert jobs.take(response_id=response.pk, worker=worker) is None
+    assert jobs.cancel(response_id=response.pk) == jobs.CancelResult()
+
+
+def test_a_running_response_is_cancelled_by_its_worker(owner: User) -> None:
+    response, worker = make_waiting(owner), make_worker()
+    take(response, worker)
+    assert jobs.cancel(response_id=response.pk, reason="disconnected").worker_id == "w1"
+    jobs.cancel(response_id=response.pk)
+    assert jobs.cancels_of(worker_id="w1") == {response.pk: "disconnected"}, "the first reason stays"
+
+
+def test_a_silent_worker_is_lost_and_its_response_interrupted(owner: User) -> None:
+    response, worker = make_waiting(owner), make_worker()
+    take(response, worker)
+    log.append([Write(response.pk, 1, deltas(numbering(response.pk, 1, 1), "half an "), "half an ")])
+    assert sweep().ended == []
+    Worker.objects.update(seen_at=age(7))
+    (ended,) = sweep().ended
+    assert sweep().ended == [], "once"
+    response.refresh_from_db()
+    answer = Message.objects.get(response=response)
+    assert (response.status, response.finish_reason, response.text) == ("interrupted", "worker_lost", "half an ")
+    assert answer.content == "half an "
+    end = events(response)[-1]
+    assert (end["type"], end["epoch"], end["sequence_number"]) == ("response.interrupted", 2, 1)
+    assert (end["last_sequence_number"], end["text"]) == (2, "half an ")
+    assert [line.place for line in ended.lines] == [Place(2, 1)]
+    assert not Job.objects.exists()
+
+
+def test_a_stopped_worker_is_not_waited_for(owner: User) -> None:
+    response, worker = make_waiting(owner), make_worker()
+    take(response, worker)
+    workers.stop(worker_id=worker.pk)
+    assert [ended.response_id for ended in sweep().ended] == [response.pk]
+
+
+def test_workers_of_dead_processes_are_stopped_at_start() -> None:
+    for worker_id, host, process_id in (("own", socket.gethostname(), os.getpid()), ("far", "elsewhere", 1)):
+        make_worker(worker_id)
+        Worker.objects.filter(pk=worker_id).update(name=f"{host} {process_id}")
+    make_worker("dead")
+    no_process = 2**22 + 1  # above the largest process id
+    Worker.objects.filter(pk="dead").update(name=f"{socket.gethostname()} {no_process}")
+    workers.stop_dead_neighbours()
+    assert set(workers.alive().values_list("pk", flat=True)) == {"own", "far"}
+
+
+def test_nobody_watches_a_response_for_long(owner: User, settings: Any) -> None:
+    running, queued, watched, worker = make_waiting(owner), make_waiting(owner), make_waiting(owner), make_worker()
+    take(running, worker)
+    Job.objects.update(watched_at=age(settings.UNWATCHED_GRACE_S + 1))
+    jobs.watch(response_ids=[watched.pk])
+    found = sweep()
+    assert found.cancels == [(running.pk, "w1")]
+    assert [ended.response_id for ended in found.ended] == [queued.pk]
+    queued.refresh_from_db()
+    assert queued.finish_reason == "disconnected"
+    assert jobs.cancels_of(worker_id="w1") == {running.pk: "disconnected"}
+
+
+def test_a_job_whose_ring_was_lost_is_rung_again(owner: User) -> None:
+    response, fresh = make_waiting(owner), make_waiting(owner)
+    Job.objects.filter(pk=response.pk).update(created_at=age(3))
+    assert sweep().rings == [response.pk]
+    assert jobs.waiting(limit=5) == [response.pk, fresh.pk]
+    assert jobs.waiting(limit=5, waited_s=2) == [response.pk]
+
+
+def test_an_idle_sweep_writes_nothing(owner: User, django_assert_num_queries: Any) -> None:
+    make_waiting(owner)
+    with django_assert_num_queries(3):
+        sweep()
+
+
+def test_the_position_counts_those_before(owner: User) -> None:
+    first, second = make_waiting(owner), make_waiting(owner)
+    third, _ = services.start_response(
+        owner=owner,
+        message=ResponseCreate(event_id="third", input="x"),
+        sampling=Sampling(seed=1),
+        transport="websocket",
+    )
+    assert jobs.enqueue(third) == 2
+    take(first, make_worker())
+    assert jobs.waiting(limit=5) == [second.pk, third.pk]
+
+
+# ---------------------------------------------------------------- routing
+
+
+def choose(*some: Worker, **more: Any) -> routing.Choice:
+    fields = {"requested": "auto", "previous": None, "now": timezone.now(), **more}
+    return routing.choose(workers=some, **fields)
+
+
+def busy(worker_id: str, num_running: int = 0, num_free_blocks: int = 64, **more: Any) -> Worker:
+    worker = make_worker(worker_id, **more)
+    worker.refresh_from_db()
+    worker.num_running, worker.num_free_blocks = num_running, num_free_blocks
+    return worker
+
+
+def test_the_least_busy_worker_with_the_model_is_chosen() -> None:
+    other = busy("other", model={**MODEL, "name": "large"})
+    choice = choose(busy("a", 3), busy("b", 1), other, requested="tiny")
+    assert choice.worker
+    assert choice.worker.pk == "b"
+    assert [row.chosen for row in choice.candidates] == [False, True, False]
+    assert choice.candidates[2].reason == "has large, not tiny"
+    assert "1 responses before this one" in choice.reason
+
+
+def test_a_warm_prefix_is_worth_two_responses() -> None:
+    a, b = busy("a", 2), busy("b", 1)
+    assert choose(a, b, previous="a").worker is a
+    a.num_running = 4
+    assert choose(a, b, previous="a").worker is b
+
+
+def test_an_own_region_comes_first() -> None:
+    far = busy("far")
+    far.region = "moon"
+    here = busy("here", 5)
+    assert choose(far, here).worker is here
+
+
+def test_an_impatient_worker_takes_what_waited_too_long() -> None:
+    choice = choose(busy("a", 3), busy("b", 0), impatient="a")
+    assert choice.worker
+    assert choice.worker.pk == "a"
+    assert "waited too long" in choice.reason
+    assert [row.chosen for row in choice.candidates] == [True, False]
+
+
+def test_no_worker_has_the_model() -> None:
+    choice = choose(busy("a"), requested="large")
+    assert choice.worker is None
+    assert "large" in choice.reason
+
+
+def test_the_worker_of_the_conversation_is_remembered(owner: User) -> None:
+    first, worker = make_waiting(owner), make_worker()
+    take(first, worker)
+    second = make_waiting(owner, conversation_id=str(first.conversation_id))
+    assert routing.previous_worker(second) == "w1"
+    assert routing.previous_worker(make_waiting(owner)) is None
