@@ -36,6 +36,9 @@ FILES = (
     "near_misses_everyday",
     "answers",
 )
+LOOK_ALIKES = "look_alikes"
+"""Harmless texts that look harmful. Nothing is ever trained on them."""
+
 SPLIT_SEED = 20240
 NUM_FOLDS = 5
 CLOSEST_ALLOWED = 0.9

@@ -27,8 +27,8 @@ L2 = 1e-3
 
 FOLD_SEED = 1
 MAX_ITERATIONS = 200
-CAUTION_RATE, ACT_RATE = 0.10, 0.02
-"""Shares of harmless training texts that may score above a threshold: one in ten, one in fifty."""
+CAUTION_RATE, ACT_RATE = 0.05, 0.02
+"""Shares of harmless training texts that may score above a threshold: one in twenty, one in fifty."""
 
 
 @dataclass(frozen=True)

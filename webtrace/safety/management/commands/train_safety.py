@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, output: Path, **options: Any) -> None:
         # Here, not above: torch, which no other part of the web process imports.
         from inference.encoder import Encoder, sentence_vectors
-        from webtrace.safety.embedding import embed_texts
+        from webtrace.safety.offline import embed_texts
         from webtrace.safety.training import train
 
         folder = Path(settings.ENCODER_PATH)
