@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 
 import pytest
 from django.core.cache import cache
 
 from tests.service.cast import make_user
+from tests.service.site import Site, running_site
 from webtrace.accounts.models import User
 from webtrace.gateway.limits import limiter
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    """One for the whole run. Tests make their own users and leave each other alone."""
+    with running_site() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def key(site: Site) -> str:
+    """The key of one user of the live site. A test that needs to be somebody else makes a new one."""
+    return site.new_key()
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from tests.service.cast import conversation_path, make_response, signed_in, with
 from webtrace.accounts.models import User
 from webtrace.conversations.models import Conversation, Response
 
-WRITE = {"content_type": "application/json"}
+JSON = "application/json"
 
 
 @pytest.fixture
@@ -54,12 +54,12 @@ def test_a_visitor_has_none(db: None) -> None:
 @pytest.mark.parametrize("method", ["get", "patch", "delete"])
 def test_strangers_find_nothing(response: Response, stranger: User, staff: User, guest: User, method: str) -> None:
     address = conversation_path(response.conversation_id)
-    body = {"data": {"title": "mine"}, **WRITE} if method == "patch" else {}
+    body = {"data": {"title": "mine"}, "content_type": JSON} if method == "patch" else {}
     for user in (stranger, staff, guest):
         assert getattr(signed_in(user), method)(address, **body).status_code == 404
         assert getattr(with_key(user), method)(address, **body).status_code == 404
     assert getattr(Client(), method)(address, **body).status_code == 401
-    assert Conversation.objects.get(pk=response.conversation_id).title == "Tell me one"
+    assert Conversation.objects.get(owner=response.owner).title == "Tell me one"
     assert signed_in(stranger).get(f"{address}/export").status_code == 404
 
 
@@ -75,9 +75,9 @@ def test_owner_reads_the_tree(response: Response, owner: User) -> None:
 
 def test_rename(response: Response, owner: User) -> None:
     client, address = signed_in(owner), conversation_path(response.conversation_id)
-    assert client.patch(address, {"title": " New name "}, **WRITE).json()["title"] == "New name"
+    assert client.patch(address, {"title": " New name "}, content_type=JSON).json()["title"] == "New name"
     for title in ("", "  ", "x" * 201):
-        got = client.patch(address, {"title": title}, **WRITE)
+        got = client.patch(address, {"title": title}, content_type=JSON)
         assert (got.status_code, got.json()["error"]["field"]) == (400, "title")
     assert client.get(address).json()["title"] == "New name"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client

@@ -11,7 +11,7 @@ from tests.service.cast import make_response, path, signed_in, with_key
 from webtrace.accounts.models import User
 from webtrace.conversations.models import Response
 
-WRITE = {"content_type": "application/json"}
+JSON = "application/json"
 
 
 @pytest.fixture
@@ -74,9 +74,9 @@ def test_events_refuse_a_place_that_is_none(response: Response, owner: User, nam
 def test_feedback_is_given_changed_and_taken_back(response: Response, owner: User) -> None:
     client = signed_in(owner)
     for given in ({"rating": 1, "comment": "ha"}, {"rating": -1, "comment": ""}):
-        assert client.put(path(response, "/feedback"), given, **WRITE).status_code == 200
+        assert client.put(path(response, "/feedback"), given, content_type=JSON).status_code == 200
         assert client.get(path(response)).json()["feedback"] == given
-    assert client.put(path(response, "/feedback"), {"rating": None}, **WRITE).status_code == 200
+    assert client.put(path(response, "/feedback"), {"rating": None}, content_type=JSON).status_code == 200
     assert client.get(path(response)).json()["feedback"] is None
 
 
@@ -94,7 +94,7 @@ def test_feedback_is_given_changed_and_taken_back(response: Response, owner: Use
     ],
 )
 def test_feedback_names_the_wrong_field(response: Response, owner: User, body: str, field: str | None) -> None:
-    got = signed_in(owner).put(path(response, "/feedback"), body, **WRITE)
+    got = signed_in(owner).put(path(response, "/feedback"), body, content_type=JSON)
     assert got.status_code == 400
     assert got.json()["error"].get("field") == field
 
@@ -102,14 +102,14 @@ def test_feedback_names_the_wrong_field(response: Response, owner: User, body: s
 def test_writing_by_session_needs_the_token_and_by_key_does_not(response: Response, owner: User) -> None:
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
-    refused = browser.put(path(response, "/feedback"), {"rating": 1}, **WRITE)
+    refused = browser.put(path(response, "/feedback"), {"rating": 1}, content_type=JSON)
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "csrf")
     browser.get("/accounts/login/")  # a page with a form sets the cookie
     browser.get("/")
     token = browser.cookies["csrftoken"].value
-    allowed = browser.put(path(response, "/feedback"), {"rating": 1}, headers={"X-CSRFToken": token}, **WRITE)
+    allowed = browser.put(path(response, "/feedback"), {"rating": 1}, headers={"X-CSRFToken": token}, content_type=JSON)
     assert allowed.status_code == 200
-    assert with_key(owner).put(path(response, "/feedback"), {"rating": 1}, **WRITE).status_code == 200
+    assert with_key(owner).put(path(response, "/feedback"), {"rating": 1}, content_type=JSON).status_code == 200
 
 
 def test_wrong_method_is_told_the_right_ones(response: Response, owner: User) -> None:
