@@ -84,7 +84,7 @@ def test_torch_comes_from_the_index_that_was_named(tmp_path: Path, pip: SimpleNa
         install(tmp_path / "requirements.txt", torch_index=kept)
         assert pip.commands == []
     install(tmp_path / "requirements.txt", torch_index="file:///others")
-    assert "--force-reinstall --index-url file:///others torch==2.13.0" in pip.commands[0]
+    assert "--force-reinstall --no-deps --index-url file:///others torch==2.13.0" in pip.commands[0]
 
 
 def test_a_failed_installation_is_tried_again(tmp_path: Path, pip: SimpleNamespace) -> None:

@@ -49,7 +49,7 @@ def install(requirements: Path, *, torch_index: str) -> None:
     print(f"Installing {requirements.name} into .venv", flush=True)
     if not torch_is_right:
         source = [] if torch_index == "default" else ["--index-url", torch_index]
-        _pip("install", "--force-reinstall", *source, torch)
+        _pip("install", "--force-reinstall", "--no-deps", *source, torch)  # its dependencies come with the rest
         torch_stamp.write_text(torch_wanted)
     elif not _has(torch) and not _has_nvidia_gpu():
         _refuse_cuda(torch)
