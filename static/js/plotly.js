@@ -6,6 +6,7 @@ let loading = null;
 export function loadPlotly() {
   loading ??= new Promise((resolve, reject) => {
     replaceStyles();
+    replaceStyleAttributes();
     const script = document.createElement("script");
     script.src = "/static/plotly/plotly.min.js";
     script.onload = () => resolve(window.Plotly);
@@ -30,6 +31,16 @@ function replaceStyles() {
     marker.className = "no-inline-styles";
     document.head.append(marker);
   }
+}
+
+// A heat map without gaps is an image that Plotly gives a style attribute. The policy refuses it as an attribute and
+// allows the same through the object model.
+function replaceStyleAttributes() {
+  const { setAttribute } = Element.prototype;
+  SVGElement.prototype.setAttribute = function setWithoutAttribute(name, value) {
+    if (name === "style") this.style.cssText = value;
+    else setAttribute.call(this, name, value);
+  };
 }
 
 /** What all charts share: the page's own type and ink on its own ground. */
