@@ -13,7 +13,8 @@ import { label, markup } from "./tokens.js";
 
 const TICK_PX = 13;
 const CHARACTER_PX = 6.7;
-const LONGEST_TICK = 16;
+const LONGEST_TICK = 16; // characters; half of them where the page is narrow
+const NARROW_PX = 480;
 const LOG_DECADES = 4;
 const LARGEST_SIDE = 620;
 
@@ -46,12 +47,12 @@ export function legend(name, ends, note) {
   return element("p", { class: "colour-legend" }, ends[0], " ", canvas, " ", ends[1], note && element("span", {}, ` ${note}`));
 }
 
-function ticks(tokens, pixels) {
+function ticks(tokens, pixels, longest) {
   const step = Math.max(1, Math.ceil((tokens.length * TICK_PX) / pixels));
   const shown = tokens.map((_, index) => index).filter((index) => index % step === 0);
   const text = shown.map((index) => {
     const whole = plainTick(tokens[index]);
-    return markup(whole.length > LONGEST_TICK ? `${whole.slice(0, LONGEST_TICK - 1)}…` : whole);
+    return markup(whole.length > longest ? `${whole.slice(0, longest - 1)}…` : whole);
   });
   return { tickmode: "array", tickvals: shown, ticktext: text };
 }
@@ -162,8 +163,9 @@ export function heatmap(host, first) {
     const shown = (value) => (logarithmic ? Math.log10(Math.max(value, floor)) : value);
     const z = spec.queries.map((_, row) =>
       spec.keys.map((__, column) => (forbidden(row, column) ? null : shown(valueAt({ row, column })))));
+    const most = frame.clientWidth < NARROW_PX ? LONGEST_TICK / 2 : LONGEST_TICK;
     const longest = (tokens) =>
-      Math.min(LONGEST_TICK, tokens.reduce((most, token) => Math.max(most, plainTick(token).length), 0)) * CHARACTER_PX + 12;
+      Math.min(most, tokens.reduce((length, token) => Math.max(length, plainTick(token).length), 0)) * CHARACTER_PX + 12;
     const left = longest(spec.queries);
     const bottom = longest(spec.keys);
     const width = Math.min(frame.clientWidth - left - 4, LARGEST_SIDE);
@@ -180,8 +182,8 @@ export function heatmap(host, first) {
       }],
       {
         ...layout, width: left + width + 4, height: height + bottom + 4, margin: { l: left, r: 4, t: 4, b: bottom },
-        xaxis: { ...plain, ...ticks(spec.keys, width), tickangle: -90, range: [-0.5, columns - 0.5] },
-        yaxis: { ...plain, ...ticks(spec.queries, height), range: [rows - 0.5, -0.5] },
+        xaxis: { ...plain, ...ticks(spec.keys, width, most), tickangle: -90, range: [-0.5, columns - 0.5] },
+        yaxis: { ...plain, ...ticks(spec.queries, height, most), range: [rows - 0.5, -0.5] },
       },
       CONFIG,
     );

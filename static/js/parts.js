@@ -52,13 +52,16 @@ export function table({ name, caption, columns, rows }) {
     );
   });
   return element(
-    "div", { class: "table-box", tabindex: "0", role: "group", "aria-label": caption, "data-scroll": name, "data-focus": `table-${name}` },
+    "div", { class: "titled-table" },
+    element("p", { class: "table-title" }, caption), // outside, so that it stays readable when the box scrolls
     element(
-      "table", { "data-table": name },
-      element("caption", {}, caption),
-      element("thead", {}, element("tr", {}, columns.map(({ title, numeric }) =>
-        element("th", { scope: "col", class: numeric ? "number" : null }, title)))),
-      element("tbody", {}, body),
+      "div", { class: "table-box", tabindex: "0", role: "group", "aria-label": `${caption}, table`, "data-scroll": name, "data-focus": `table-${name}` },
+      element(
+        "table", { "data-table": name, "aria-label": caption },
+        element("thead", {}, element("tr", {}, columns.map(({ title, numeric }) =>
+          element("th", { scope: "col", class: numeric ? "number" : null }, title)))),
+        element("tbody", {}, body),
+      ),
     ),
   );
 }

@@ -8,9 +8,9 @@ import { chip, named } from "../tokens.js";
 export const uses = [];
 
 export function sentence({ report: { data } }) {
-  const { num_prompt_tokens: prompt, num_prefix_tokens: prefix, rows_reused: reused, rows_computed: computed } = data;
-  const known = prefix > 0 ? ` ${plural(prefix, "prompt position")} were known from before.` : "";
-  return `Keys and values of ${count(computed)} positions were computed once and then read ${count(reused)} times by later steps, instead of computing ${count(reused)} of them again for a prompt of ${count(prompt)}.${known}`;
+  const { num_prefix_tokens: prefix, rows_reused: reused, rows_computed: computed } = data;
+  const known = prefix > 0 ? ` ${plural(prefix, "position")} of the prompt were known from an earlier request.` : "";
+  return `Each position's keys and values were computed once, ${plural(computed, "row")} in all, and kept; the steps after read such rows ${count(reused)} times instead of computing them anew.${known}`;
 }
 
 export function draw(host, context) {
