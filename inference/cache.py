@@ -3,12 +3,17 @@
 These classes hold tensors only. Which sequence owns which block is decided by the allocator.
 """
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from inference.checkpoint.config import ModelConfig
+
+ALIGNMENT = 64
+"""Bytes, as torch aligns its own memory: products may sum in another order where rows begin elsewhere."""
 
 Slots = slice | Tensor
 """Where positions lie in a pool: a slice where the blocks are neighbours (read as a view), else indices."""
@@ -28,6 +33,16 @@ def slots_of(blocks: Sequence[int], start: int, stop: int, block_size: int, devi
     all_slots = torch.tensor(used)[:, None] * block_size + torch.arange(block_size)
     offset = start - first * block_size
     return all_slots.flatten()[offset : offset + stop - start].to(device)
+
+
+def _blank(shape: Sequence[int], dtype: torch.dtype, device: torch.device | str) -> Tensor:
+    """Zeros. On the CPU a page takes memory (and time) only once it is written: a pool costs what it holds."""
+    if torch.device(device).type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    num_bytes = math.prod(shape) * dtype.itemsize
+    memory = np.zeros(num_bytes + ALIGNMENT, dtype=np.uint8)
+    begin = -memory.ctypes.data % ALIGNMENT
+    return torch.from_numpy(memory)[begin : begin + num_bytes].view(dtype).view(*shape)
 
 
 class KVCache:
@@ -50,7 +65,7 @@ class KVCache:
         self.num_blocks = num_blocks
         self.n_kv_heads = config.n_kv_heads
         shape = (config.n_layers, 2 * config.n_kv_heads, num_blocks * block_size, config.head_width)
-        self.rows = torch.zeros(shape, device=device, dtype=dtype)
+        self.rows = _blank(shape, dtype, device)
 
     @property
     def bytes_per_token(self) -> int:
@@ -89,7 +104,7 @@ class ResidualPool:
     ) -> None:
         self.block_size = block_size
         self.num_blocks = num_blocks
-        self.rows = torch.zeros(config.n_layers + 1, num_blocks * block_size, config.width, device=device)
+        self.rows = _blank((config.n_layers + 1, num_blocks * block_size, config.width), torch.float32, device)
 
     @property
     def bytes_per_token(self) -> int:
