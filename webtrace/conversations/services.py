@@ -51,7 +51,8 @@ def inputs(message: ResponseCreate) -> list[InputMessage]:
 
 def digest(message: ResponseCreate) -> str:
     """What two requests with the same `event_id` must agree in."""
-    return hashlib.sha256(msgspec.json.encode(message, order="deterministic")).hexdigest()
+    plain = msgspec.to_builtins(message, str_keys=True)
+    return hashlib.sha256(msgspec.json.encode(plain, order="deterministic")).hexdigest()
 
 
 def repeated_response(*, owner: User, message: ResponseCreate) -> Response | None:
