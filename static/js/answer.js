@@ -4,7 +4,7 @@ import { look } from "./conversation.js";
 import { element, setServerHtml, setText } from "./dom.js";
 import { createChips } from "./chips.js";
 import { createFeedback } from "./feedback.js";
-import { count, duration, plural, wait } from "./format.js";
+import { duration, plural, wait } from "./format.js";
 import { iconButton } from "./icons.js";
 import { isActive } from "./record.js";
 import { get } from "./store.js";
@@ -86,7 +86,7 @@ export function describeState(record) {
       return say(`Complete${ofTokens(record, numTokens)}`);
     case "incomplete":
       if (record.finishReason === "content_filter") return say("Cut short: output safety held the rest back", true);
-      return say(`Cut at the limit of ${count(record.sampling?.max_tokens ?? numTokens)} tokens`);
+      return say(record.sampling === null ? "Cut at its limit" : `Cut at the limit of ${plural(record.sampling.max_tokens, "token")}`);
     case "cancelled":
       return say(record.finishReason === "disconnected" ? "Stopped: nobody was watching any more" : `Stopped${ofTokens(record, numTokens)}`);
     case "interrupted":

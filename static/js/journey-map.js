@@ -4,7 +4,7 @@
  */
 
 import { element, setText } from "./dom.js";
-import { count, duration } from "./format.js";
+import { count, number } from "./format.js";
 import { isActive } from "./record.js";
 import { select } from "./selection.js";
 import { subscribe } from "./store.js";
@@ -84,7 +84,7 @@ export function mountJourneyMap(host, catalogue, { onSelect }) {
         link.dataset.state = state;
         link.setAttribute("aria-label", `${stage.number ?? ""} ${stage.title}, ${stage.world}, ${STATES[state]}`.trim());
       }
-      setText(time, report?.duration_ms ? duration(report.duration_ms) : "");
+      setText(time, report?.duration_ms ? brief(report.duration_ms) : "");
     }
   });
   subscribe(["model"], ({ model }) => setText(notes.get("inside a layer"), model ? `× ${model.n_layers} layers` : ""));
@@ -103,6 +103,12 @@ function stateOf(report, isRunning, response) {
   if (report !== undefined) return "done";
   if (isRunning) return "running";
   return response !== null && !isActive(response) && response.last > 0 ? "skipped" : "waiting";
+}
+
+/** Two digits are all that fits under a station; the stage itself has the rest. */
+function brief(ms) {
+  if (ms < 1) return `${number(ms * 1000, 2)} µs`;
+  return ms < 1000 ? `${number(ms, 2)} ms` : `${number(ms / 1000, 2)} s`;
 }
 
 function mark(link, isSelected) {

@@ -23,6 +23,7 @@ export function createRecord(fields = {}) {
     answerId: null,
     status: "sending",
     cancelling: false,
+    isReplay: false, // it had ended when this browser met it: text and status are known, the log adds the journey
     queuePosition: null,
     finishReason: null,
     error: null,
@@ -131,21 +132,22 @@ const APPLY = {
     if (record.status === "sending") record.status = "queued";
   },
   "response.queued"(record, event) {
+    if (record.isReplay) return;
     record.status = "queued";
     record.queuePosition = event.position;
   },
   "response.in_progress"(record, event) {
-    record.status = "in_progress";
+    if (!record.isReplay) record.status = "in_progress";
     record.model = event.model;
     record.fingerprint = event.fingerprint;
   },
   "response.output_text.delta"(record, event) {
-    if (record.cancelling) return; // Stop stops at once; the end says what the answer is
+    if (record.isReplay || record.cancelling) return; // Stop stops at once; the end says what the answer is
     record.text += event.delta;
     if (record.sentAt !== null) record.arrivals.push(performance.now() - record.sentAt);
   },
   "response.output_text.retracted"(record, event) {
-    record.text = withoutLast(record.text, event.characters);
+    if (!record.isReplay) record.text = withoutLast(record.text, event.characters);
   },
   "trace.stage"(record, event) {
     record.stages.set(event.stage, event);
@@ -159,7 +161,7 @@ const APPLY = {
 
 /** Another worker begins anew: what an earlier attempt had made does not count. */
 function restart(record) {
-  record.text = "";
+  if (!record.isReplay) record.text = "";
   for (const [slug, event] of record.stages) if (event.epoch > 0) record.stages.delete(slug);
   forgetStepsFrom(record, 0);
 }

@@ -50,8 +50,9 @@ export function adopt({ id, ...fields }) {
   let record = byId.get(id);
   if (record === undefined) {
     record = createRecord({ id, ...fields });
+    record.isReplay = !isActive(record);
     byId.set(id, record);
-    if (isActive(record)) watch(record);
+    if (!record.isReplay) watch(record);
   }
   return record;
 }
