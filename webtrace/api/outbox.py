@@ -28,7 +28,7 @@ class Outbox:
         self._send = send
         self._writable = writable
         self._waiting: deque[_Frame] = deque()
-        self._num_bytes = 0
+        self.num_bytes = 0
         self._filled = asyncio.Event()
         self._drained = asyncio.Event()
         self._drained.set()
@@ -36,14 +36,14 @@ class Outbox:
 
     def put_line(self, response_id: str, line: Line) -> None:
         """One event of a response. Never blocks; a trace event may be dropped, which the reader is told."""
-        if line.type.startswith("trace.") and self._num_bytes + len(line.text) > TRACE_ROOM:
+        if line.type.startswith("trace.") and self.num_bytes + len(line.text) > TRACE_ROOM:
             self._drop(response_id, line)
         else:
             self.put_text(line.text)
 
     def put_text(self, text: str) -> None:
         """A frame that must not be lost."""
-        if self._num_bytes > TEXT_ROOM:
+        if self.num_bytes > TEXT_ROOM:
             self.overflowed.set()
             return
         self._append(_Frame(text))
@@ -58,10 +58,10 @@ class Outbox:
             await self._filled.wait()
             await self._writable()
             frame = self._waiting.popleft()
-            self._num_bytes -= frame.size
+            self.num_bytes -= frame.size
             if not self._waiting:
                 self._filled.clear()
-            if self._num_bytes <= REPLAY_ROOM:
+            if self.num_bytes <= REPLAY_ROOM:
                 self._drained.set()
             await self._send(frame.text)
 
@@ -70,14 +70,14 @@ class Outbox:
         texts = [frame.text for frame in self._waiting]
         self._waiting.clear()
         self._filled.clear()
-        self._num_bytes = 0
+        self.num_bytes = 0
         return texts
 
     def _append(self, frame: _Frame) -> None:
         self._waiting.append(frame)
-        self._num_bytes += frame.size
+        self.num_bytes += frame.size
         self._filled.set()
-        if self._num_bytes > REPLAY_ROOM:
+        if self.num_bytes > REPLAY_ROOM:
             self._drained.clear()
 
     def _drop(self, response_id: str, line: Line) -> None:

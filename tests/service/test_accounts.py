@@ -1,0 +1,161 @@
+"""Sign-up, login, guests, passwords, keys."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from django.conf import settings as live_settings
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from tests.service.cast import PASSWORD, make_response, make_user, signed_in
+from webtrace.accounts.guests import guest_of_session
+from webtrace.accounts.models import ApiKey, User
+
+FORM = {"password1": PASSWORD, "password2": PASSWORD}
+
+
+@pytest.fixture(autouse=True)
+def fast_passwords(settings: Any) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def visitor() -> Client:
+    """A browser that has opened the page, and nothing more."""
+    client = Client()
+    assert client.get("/").status_code == 200
+    return client
+
+
+def session_key(client: Client) -> str:
+    return str(client.cookies[live_settings.SESSION_COOKIE_NAME].value)
+
+
+def guest_of(client: Client) -> User:
+    """The guest this browser becomes with its first request."""
+    user = guest_of_session(session_key(client))
+    assert user is not None
+    return user
+
+
+def test_opening_the_page_makes_no_user(db: None) -> None:
+    visitor()
+    assert not User.objects.exists()
+
+
+def test_two_requests_of_a_session_are_one_guest(db: None) -> None:
+    client = visitor()
+    assert guest_of(client) == guest_of(client)
+    assert User.objects.get().is_guest
+    assert guest_of_session("no such session") is None
+
+
+def test_where_guests_are_not_admitted_a_visitor_is_nobody(db: None, settings: Any) -> None:
+    settings.GUESTS = False
+    client = visitor()
+    assert live_settings.SESSION_COOKIE_NAME not in client.cookies
+    assert client.get("/api/v1/me").json()["max_tokens"] == 0
+
+
+def test_a_guest_who_signs_up_keeps_everything(db: None) -> None:
+    client = visitor()
+    guest = guest_of(client)
+    response = make_response(guest)
+    assert client.post("/accounts/signup/", {"username": "ada", **FORM}).status_code == 302
+    user = User.objects.get()
+    assert (user.pk, user.username, user.is_guest) == (guest.pk, "ada", False)
+    assert client.get("/api/v1/me").json()["username"] == "ada"
+    assert client.get(f"/api/v1/responses/{response.pk}").status_code == 200
+
+
+def test_a_guest_who_logs_in_takes_everything_along(db: None) -> None:
+    user = make_user("ada", PASSWORD)
+    client = visitor()
+    response = make_response(guest_of(client))
+    assert client.post("/accounts/login/", {"username": "ada", "password": PASSWORD}).status_code == 302
+    response.refresh_from_db()
+    assert (response.owner, response.conversation and response.conversation.owner) == (user, user)
+    assert not User.objects.filter(is_guest=True).exists()
+
+
+def test_logging_in_gives_another_session(db: None) -> None:
+    make_user("ada", PASSWORD)
+    client = visitor()
+    before = session_key(client)
+    client.post("/accounts/login/", {"username": "ada", "password": PASSWORD})
+    assert session_key(client) != before
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"username": "ada", "password1": PASSWORD, "password2": "another one 17"},
+        {"username": "ada", "password1": "short", "password2": "short"},
+        {"username": "taken", **FORM},
+        {"username": "", **FORM},
+    ],
+)
+def test_sign_up_says_what_is_wrong(db: None, form: dict[str, str]) -> None:
+    make_user("taken")
+    got = Client().post("/accounts/signup/", form)
+    assert got.status_code == 200
+    assert "errorlist" in got.content.decode()
+    assert User.objects.count() == 1
+
+
+def test_too_many_wrong_passwords_lock_the_form(db: None, settings: Any) -> None:
+    settings.AXES_FAILURE_LIMIT = 3
+    make_user("ada", PASSWORD)
+    client = Client()
+    for _ in range(3):
+        got = client.post("/accounts/login/", {"username": "ada", "password": "wrong"})
+    assert got.status_code == 429
+    assert "Too many wrong passwords" in got.content.decode()
+    right = client.post("/accounts/login/", {"username": "ada", "password": PASSWORD})
+    assert right.status_code == 429
+
+
+def test_a_new_password_ends_other_sessions(db: None) -> None:
+    user = make_user("ada", PASSWORD)
+    here, elsewhere = signed_in(user), signed_in(user)
+    form = {"old_password": PASSWORD, "new_password1": "a new one 1718", "new_password2": "a new one 1718"}
+    assert here.post("/accounts/password/", form).status_code == 302
+    assert here.get("/api/v1/me").json()["username"] == "ada"
+    assert elsewhere.get("/api/v1/me").json()["username"] is None
+
+
+def test_a_key_is_shown_once_works_and_is_revoked(owner: User) -> None:
+    client = signed_in(owner)
+    page = client.post("/accounts/keys/", {"name": "my script"}).content.decode()
+    key = ApiKey.objects.get()
+    secret = page.split(key.prefix, 1)[1].split("<", 1)[0]
+    program = Client(headers={"Authorization": f"Bearer {key.prefix}{secret}"})
+    assert program.get("/api/v1/me").json()["username"] == "owner"
+    assert secret not in client.get("/accounts/keys/").content.decode()
+    assert client.post(f"/accounts/keys/{key.pk}/revoke/").status_code == 302
+    assert program.get("/api/v1/me").status_code == 401
+
+
+def test_nobody_revokes_anothers_key(owner: User, stranger: User) -> None:
+    key, _ = ApiKey.make(user=owner)
+    assert signed_in(stranger).post(f"/accounts/keys/{key.pk}/revoke/").status_code == 404
+    assert Client().post(f"/accounts/keys/{key.pk}/revoke/").status_code == 302
+    key.refresh_from_db()
+    assert key.revoked_at is None
+
+
+def test_a_guest_has_no_keys(guest: User) -> None:
+    got = signed_in(guest).get("/accounts/keys/")
+    assert (got.status_code, got["Location"]) == (302, "/accounts/signup/")
+
+
+def test_the_command_prints_a_working_key_as_its_last_line(owner: User) -> None:
+    printed = io.StringIO()
+    call_command("create_api_key", "owner", stdout=printed)
+    key = printed.getvalue().splitlines()[-1]
+    assert Client(headers={"Authorization": f"Bearer {key}"}).get("/api/v1/me").json()["username"] == "owner"
+    assert not ApiKey.objects.filter(digest__contains=key).exists()
+    with pytest.raises(CommandError, match="nobody"):
+        call_command("create_api_key", "nobody")

@@ -1,0 +1,108 @@
+"""The admin: records are found and read, not changed; nothing in them comes alive."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from tests.service.cast import make_response, signed_in, with_key
+from webtrace.accounts.models import ApiKey, User
+from webtrace.conversations import services
+from webtrace.gateway import rejections
+
+ATTACK = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+PAGES = [
+    "accounts/user", "accounts/apikey", "conversations/conversation", "conversations/response",
+    "gateway/rejectedframe", "gateway/userlimit", "dispatch/worker", "dispatch/job",
+]  # fmt: skip
+RECORDS = [page for page in PAGES if page not in ("accounts/user", "gateway/userlimit")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_list_opens_searches_and_is_for_staff_only(staff: User, owner: User, guest: User, page: str) -> None:
+    address = f"/admin/{page}/"
+    make_response(owner)
+    assert signed_in(staff).get(address, {"q": "owner"}).status_code == 200
+    for client in (Client(), signed_in(owner), signed_in(guest), with_key(staff)):
+        assert client.get(address).status_code == 302
+
+
+@pytest.mark.parametrize("page", RECORDS)
+def test_records_are_not_made(staff: User, page: str) -> None:
+    assert signed_in(staff).get(f"/admin/{page}/add/").status_code == 403
+
+
+def test_a_response_shows_its_events_and_cannot_be_changed(staff: User, owner: User) -> None:
+    response = make_response(owner, "A very particular answer.")
+    address = f"/admin/conversations/response/{response.pk}/change/"
+    page = signed_in(staff).get(address).content.decode()
+    for part in ("response.created", "response.output_text.delta", "response.completed", "A very particular answer."):
+        assert part in page
+    assert signed_in(staff).post(address, {"text": "forged"}).status_code == 403
+    response.refresh_from_db()
+    assert response.text == "A very particular answer."
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"status": "completed"},
+        {"finish_reason": "stop"},
+        {"owner__is_guest__exact": "0"},
+        {"q": "owner"},
+        {"q": "joke"},
+    ],
+)
+def test_responses_are_found_by(staff: User, owner: User, query: dict[str, str]) -> None:
+    response = make_response(owner, "a joke")
+    assert str(response.pk) in signed_in(staff).get("/admin/conversations/response/", query).content.decode()
+    other = {name: "no such thing" if name == "q" else {"0": "1"}.get(value, "x") for name, value in query.items()}
+    assert str(response.pk) not in signed_in(staff).get("/admin/conversations/response/", other).content.decode()
+
+
+def test_prompt_answer_and_title_are_inert(staff: User, owner: User) -> None:
+    response = make_response(owner, ATTACK, input=ATTACK, instructions=ATTACK)
+    services.give_feedback(response=response, rating=-1, comment=ATTACK)
+    rejections.record(code="x", message=ATTACK, field=ATTACK, transport="websocket", owner=owner)
+    owner.username = ATTACK
+    owner.save()
+    client = signed_in(staff)
+    frame = owner.rejectedframe_set.get()
+    for address in (
+        "/admin/conversations/conversation/",
+        f"/admin/conversations/conversation/{response.conversation_id}/change/",
+        "/admin/conversations/response/",
+        f"/admin/conversations/response/{response.pk}/change/",
+        "/admin/gateway/rejectedframe/",
+        f"/admin/gateway/rejectedframe/{frame.pk}/change/",
+        "/admin/gateway/userlimit/",
+        "/admin/accounts/user/",
+    ):
+        page = client.get(address)
+        assert page.status_code == 200
+        assert "<script>alert" not in page.content.decode(), address
+        assert "<img src=x" not in page.content.decode(), address
+        assert "script-src 'self'" in page["Content-Security-Policy"]
+
+
+def test_a_keys_secret_is_nowhere(staff: User, owner: User) -> None:
+    key, secret = ApiKey.make(user=owner, name="mine")
+    for address in ("/admin/accounts/apikey/", f"/admin/accounts/apikey/{key.pk}/change/"):
+        page = signed_in(staff).get(address).content.decode()
+        assert key.prefix in page
+        assert secret not in page
+        assert key.digest not in page
+
+
+def test_staff_revoke_a_key(staff: User, owner: User) -> None:
+    key, secret = ApiKey.make(user=owner)
+    form = {"action": "revoke", "_selected_action": str(key.pk)}
+    assert signed_in(staff).post("/admin/accounts/apikey/", form).status_code == 302
+    assert Client(headers={"Authorization": f"Bearer {secret}"}).get("/api/v1/me").status_code == 401
+
+
+def test_staff_set_a_users_limit(staff: User, owner: User) -> None:
+    address = f"/admin/gateway/userlimit/{owner.pk}/change/"
+    assert signed_in(staff).post(address, {"answers_per_hour": "7", "max_tokens": ""}).status_code == 302
+    me = signed_in(owner).get("/api/v1/me").json()
+    assert (me["limit"]["limit"], me["max_tokens"]) == (7, 4096)
