@@ -9,11 +9,12 @@ from tests.service.cast import make_response, signed_in, with_key
 from webtrace.accounts.models import ApiKey, User
 from webtrace.conversations import services
 from webtrace.gateway import rejections
+from webtrace.safety.models import SafetyDecision
 
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 PAGES = [
     "accounts/user", "accounts/apikey", "conversations/conversation", "conversations/response",
-    "gateway/rejectedframe", "gateway/userlimit", "dispatch/worker", "dispatch/job",
+    "gateway/rejectedframe", "gateway/userlimit", "dispatch/worker", "dispatch/job", "safety/safetydecision",
 ]  # fmt: skip
 RECORDS = [page for page in PAGES if page not in ("accounts/user", "gateway/userlimit")]
 
@@ -41,6 +42,20 @@ def test_a_response_shows_its_events_and_cannot_be_changed(staff: User, owner: U
     assert signed_in(staff).post(address, {"text": "forged"}).status_code == 403
     response.refresh_from_db()
     assert response.text == "A very particular answer."
+
+
+def test_a_response_shows_what_safety_decided_and_is_found_by_it(staff: User, owner: User) -> None:
+    response = make_response(owner)
+    SafetyDecision.objects.create(
+        response=response, direction="input", decision="refuse", reason="a threat", technique="t", version="v7"
+    )
+    page = signed_in(staff).get(f"/admin/conversations/response/{response.pk}/change/").content.decode()
+    assert "a threat" in page
+    for decision, found in {"refuse": True, "allow": False}.items():
+        query = {"safety_decisions__decision__exact": decision}
+        assert (
+            str(response.pk) in signed_in(staff).get("/admin/conversations/response/", query).content.decode()
+        ) is found
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from webtrace.conversations.event_table import event_table
 from webtrace.conversations.models import Conversation, Feedback, Message, Response
 from webtrace.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
+from webtrace.safety.models import SafetyDecision
 
 TOKEN_COUNTS = ("num_prompt_tokens", "num_answer_tokens", "num_prefix_tokens")
 LATENCIES = ("queue_ms", "time_to_first_token_ms", "end_to_end_ms")
@@ -51,6 +52,12 @@ class FeedbackInline(ReadOnlyInline):
     model = Feedback
 
 
+class SafetyDecisionInline(ReadOnlyInline):
+    model = SafetyDecision
+    fields = ("created_at", "direction", "decision", "reason", "window_from", "window_to", "excerpt", "version")
+    readonly_fields = fields
+
+
 @admin.register(Response)
 class ResponseAdmin(ReadOnlyAdmin):
     list_display = (
@@ -58,12 +65,12 @@ class ResponseAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     list_filter = (
         "created_at", "status", "finish_reason", "refused_at_stage", "transport", "owner__is_guest",
-        "feedback__rating",
+        "safety_decisions__decision", "feedback__rating",
     )  # fmt: skip
     search_fields = ("id", "owner__username", "text", "error_code", "error_message", "event_id", "worker_id")
     list_select_related = ("owner",)
     date_hierarchy = "created_at"
-    inlines = (FeedbackInline,)
+    inlines = (SafetyDecisionInline, FeedbackInline)
     fieldsets = (
         (None, {"fields": ("id", "owner", "conversation", "user_message", "answer", "transport", "event_id")}),
         ("Asked", {"fields": ("requested_model", "sampling", "request", "trace")}),
