@@ -20,7 +20,7 @@ from webtrace.api.database import in_database
 from webtrace.api.frames import UnreadableFrame, read_frame
 from webtrace.api.hub import Hub
 from webtrace.api.outbox import Outbox
-from webtrace.api.transport import WriteGate
+from webtrace.api.transport import WriteGate, send_close_frame
 from webtrace.api.watch import Watch
 from webtrace.conversations import selectors
 from webtrace.conversations.log import Line, Place
@@ -188,7 +188,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._closed = True
         for text in self._outbox.flush():
             await self._send_text(text)
-        await self.close(events.CLOSE_GOING_AWAY)
+        await self._close_as_server(events.CLOSE_GOING_AWAY)
 
     # ------------------------------------------------------------ who it is
 
@@ -276,10 +276,15 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
                 await self._end(events.CLOSE_IDLE, "idle", "Nothing was asked for a long time; connect again.")
                 return
 
+    async def _close_as_server(self, code: int) -> None:
+        """Close with one of the codes 1012 and 1013, which only a server may send."""
+        if not send_close_frame(self.base_send, code):
+            await self.close(code)
+
     async def _close_when_overflowing(self) -> None:
         await self._outbox.overflowed.wait()
         self._closed = True
-        await self.close(events.CLOSE_TRY_LATER)
+        await self._close_as_server(events.CLOSE_TRY_LATER)
 
     def _count_frame(self) -> bool:
         now = time.monotonic()

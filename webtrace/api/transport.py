@@ -41,3 +41,15 @@ class WriteGate:
 
     def stopProducing(self) -> None:
         self._open.set()
+
+
+def send_close_frame(send: Callable[[Any], Awaitable[None]], code: int) -> bool:
+    """Close with a code that autobahn keeps for itself (1012, 1013), if the connection behind `send` is daphne's.
+
+    autobahn's public `sendClose` takes 1000 and 3000-4999 only, although servers may use the others too.
+    """
+    protocol = next(iter(getattr(send, "args", ())), None)
+    if protocol is None or not hasattr(protocol, "sendCloseFrame"):
+        return False
+    protocol.sendCloseFrame(code=code, isReply=False)
+    return True

@@ -21,13 +21,17 @@ LISTEN_AGAIN_S = 1.0
 
 
 def make_runner() -> Runner:
-    """A runner with the engine and tokenizer that the environment names. Raises ValueError, OSError."""
+    """A runner with the engine and tokenizer that the environment names. Raises ValueError with what is wrong."""
     settings = EngineSettings.from_environment()
+    try:
+        tokenizer = Tokenizer.load(settings.model, settings.text_cache)
+    except (ValueError, OSError) as problem:
+        raise ValueError(f"The checkpoint {settings.model} cannot be read: {problem}") from problem
 
     async def launch() -> EngineProcess:
         return await EngineProcess.start(settings)
 
-    return Runner(launch, Tokenizer.load(settings.model, settings.text_cache))
+    return Runner(launch, tokenizer)
 
 
 async def work(runner: Runner, stop: asyncio.Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from functools import partial
 from typing import Any
@@ -23,6 +24,8 @@ from webtrace.dispatch.sweep import sweep_and_tell
 from webtrace.worker.runner import Runner
 from webtrace.worker.service import make_runner, work
 
+logger = logging.getLogger(__name__)
+
 CLOSE_FRAMES_S = 0.2  # for the close frames of the sockets to leave
 
 
@@ -36,7 +39,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             runner = make_runner()
-        except (ValueError, OSError) as problem:
+        except ValueError as problem:
             raise CommandError(str(problem)) from problem
         workers.stop_dead_neighbours()
         service = _Service(runner, self)
@@ -87,7 +90,12 @@ class _Service:
             await work(self._runner, self._stop)
         except EngineGone as problem:
             self.problem = str(problem)
-        finally:
+        except Exception:
+            logger.exception("The service failed.")
+            self.problem = "The service failed; the reason is in the log above."
+        try:
             await Hub.current().go_away()
             await asyncio.sleep(CLOSE_FRAMES_S)
-            reactor.callLater(0, partial(reactor.stop))
+        except Exception:
+            logger.exception("The sockets could not be closed in good order.")
+        reactor.callLater(0, partial(reactor.stop))

@@ -29,7 +29,7 @@ class Command(BaseCommand):
         try:
             workers.stop_dead_neighbours()
             asyncio.run(self._work())
-        except (EngineGone, ValueError, OSError) as problem:
+        except (EngineGone, ValueError) as problem:
             raise CommandError(str(problem)) from problem
 
     async def _work(self) -> None:
