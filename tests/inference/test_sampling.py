@@ -60,6 +60,7 @@ settings = st.builds(
 @given(st.integers(0, 50), settings, st.integers(0, 1000))
 @example(3, setting(temperature=50.0, top_p=0.9999), 0)
 @example(4, setting(temperature=50.0), 5)
+@example(27, setting(temperature=50.0, top_k=0, top_p=0.95, seed=27), 27)
 def test_the_draw_follows_the_plain_distribution(seed: int, sampling: Sampling, step: int) -> None:
     logits = logits_of(seed)
     expected = plain_distribution(logits, sampling)
@@ -68,9 +69,11 @@ def test_the_draw_follows_the_plain_distribution(seed: int, sampling: Sampling, 
         assert row.probability == pytest.approx(expected[row.id], rel=1e-3, abs=1e-6)
     assert math.exp(result.logprob) == pytest.approx(expected[result.token], rel=1e-3)
     assert result.ledger.filters[-1].num_survivors == pytest.approx(np.count_nonzero(expected), abs=1)
-    # the drawn number falls into the token's stretch of the cumulated distribution
+    # The drawn number falls into the token's stretch of the cumulated distribution. In single precision, nearly equal
+    # tokens may stand in another order, and the last survivor of top-p may be one more or one fewer: a token's mass.
     more_probable = expected[expected > expected[result.token] * (1 + 1e-6)].sum()
-    assert more_probable - 1e-4 <= result.ledger.draw <= more_probable + expected[result.token] + 1e-4
+    slack = 1e-4 + 2 * expected[expected > 0].min()
+    assert more_probable - slack <= result.ledger.draw <= more_probable + expected[result.token] + slack
 
 
 @given(st.integers(0, 50), settings)
