@@ -151,9 +151,8 @@ class ChatTemplate:
             owners.clear()
 
         for index, segment in enumerate(segments):
-            # Contents are never markers, so nothing a person typed is looked at for control tokens.
-            parts = self._tokenizer.split_control(segment.text) if segment.is_marker else [segment.text]
-            for part in parts:
+            for part in self._tokenizer.split_control(segment.text):
+                # Contents are never markers: what a person typed stays text.
                 if segment.is_marker and part in self._tokenizer.control_names:
                     flush()
                     ids[index].append(self._tokenizer.control_id(part))

@@ -117,6 +117,13 @@ def test_excluded_tokens_show_zero_after_and_their_own_mass_before() -> None:
     assert top_k.removed_mass == pytest.approx(1 - float(tempered[:3].sum()), abs=1e-5)
 
 
+def test_top_p_keeps_the_smallest_set_that_reaches_it() -> None:
+    logits = torch.full((VOCABULARY,), -1e4)
+    logits[:3] = torch.tensor([0.5, 0.25, 0.25]).log()
+    assert sample(logits, [], setting(top_p=0.5), 0).ledger.filters[4].num_survivors == 1
+    assert sample(logits, [], setting(top_p=0.51), 0).ledger.filters[4].num_survivors == 2
+
+
 def test_raw_logprobs_do_not_know_the_temperature() -> None:
     logits = logits_of(3)
     cold, hot = (sample(logits, [], setting(temperature=t), 0) for t in (0.2, 2.0))
@@ -151,6 +158,7 @@ def test_repetition_counts_the_prompt_and_the_others_only_the_answer() -> None:
     assert sample(logits, [1], setting(temperature=0, repetition_penalty=1.5), 0).token == 2
     assert sample(logits, [1], setting(temperature=0, presence_penalty=1.0), 0).token == 1
     assert sample(logits, [9, 1], setting(temperature=0, presence_penalty=1.0), 1).token == 2
+    assert sample(logits, [1, 9], setting(temperature=0, presence_penalty=1.0), 1).token == 1
     assert sample(logits, [1, 1, 2], setting(temperature=0, frequency_penalty=0.12), 3).token == 3
     negative = -logits_of(5).abs()
     best = int(negative.argmax())
