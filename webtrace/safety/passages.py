@@ -11,7 +11,10 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
 
-PASSAGE_CHARACTERS = 320
+JOINED_CHARACTERS = 160
+"""Sentences are joined while a passage stays this short: about as long as the examples are."""
+LONGEST_CHARACTERS = 320
+"""A sentence longer than this is cut."""
 TEXTS_A_CALL = 4
 """Passages scored by one request to the engine, which computes them between two of its steps."""
 
@@ -32,10 +35,10 @@ def plain(text: str) -> str:
 
 
 def passages(text: str) -> list[str]:
-    """Consecutive passages of `plain(text)`, of whole sentences where they fit; none of a blank text."""
+    """Consecutive passages of `plain(text)`, each of whole sentences where they fit; none of a blank text."""
     found: list[str] = []
     for sentence in _sentences(plain(text)):
-        if found and len(found[-1]) + 1 + len(sentence) <= PASSAGE_CHARACTERS:
+        if found and len(found[-1]) + 1 + len(sentence) <= JOINED_CHARACTERS:
             found[-1] += " " + sentence
         else:
             found.append(sentence)
@@ -58,4 +61,4 @@ def _is_invisible(character: str) -> bool:
 
 def _sentences(text: str) -> Iterator[str]:
     for sentence in _SENTENCE_END.split(text):
-        yield from textwrap.wrap(sentence, PASSAGE_CHARACTERS)
+        yield from textwrap.wrap(sentence, LONGEST_CHARACTERS)
