@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -109,12 +110,12 @@ class Site:
 
 
 @contextmanager
-def running_site(**variables: str) -> Iterator[Site]:
-    """A site with the checkpoints of WEBTRACE_DATA and everything else of its own."""
+def site_environment(**variables: str) -> Iterator[dict[str, str]]:
+    """An environment with the checkpoints of WEBTRACE_DATA and everything else of its own."""
     models = Path(os.environ.get("WEBTRACE_DATA", ROOT / "data")).resolve() / "models"
     with tempfile.TemporaryDirectory(prefix="webtrace-site-", ignore_cleanup_errors=True) as folder:
         (Path(folder) / "models").symlink_to(models)
-        environment = {
+        yield {
             **os.environ,
             "WEBTRACE_DATA": folder,
             "WEBTRACE_ENGINE": "fake",
@@ -124,6 +125,12 @@ def running_site(**variables: str) -> Iterator[Site]:
             "OMP_NUM_THREADS": "1",
             **variables,
         }
+
+
+@contextmanager
+def running_site(**variables: str) -> Iterator[Site]:
+    """A site that serves until the end of the block."""
+    with site_environment(**variables) as environment:
         site = Site(environment)
         site.manage("migrate", "-v0")
         try:
@@ -131,3 +138,9 @@ def running_site(**variables: str) -> Iterator[Site]:
             yield site
         finally:
             site.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
