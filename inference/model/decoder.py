@@ -12,7 +12,7 @@ from inference.model.attention import Attention, Capture, Span, causal_mask
 from inference.model.clock import StageClock
 from inference.model.embedding import embedding_lookup
 from inference.model.feed_forward import FeedForward
-from inference.model.linear import DenseLinear, Linear, make_linear
+from inference.model.linear import Linear, make_head, make_linear
 from inference.model.norm import RMSNorm
 from inference.model.plan import KernelPlan, make_plan
 from inference.model.rope import rotary_table
@@ -106,11 +106,7 @@ class Decoder:
             )
             layers.append(Layer(attention, feed_forward))
         embedding = vector("embedding")
-        head: Linear
-        if config.tied_head and plan.head == "float32":
-            head = DenseLinear(embedding)
-        else:
-            head = make_linear(plan.head, checkpoint, ["embedding" if config.tied_head else "head"], where)
+        head_weight = embedding if config.tied_head else vector("head")
         return cls(
             config,
             plan,
@@ -118,7 +114,7 @@ class Decoder:
             embedding=embedding,
             layers=layers,
             final_norm=norm("final_norm"),
-            head=head,
+            head=make_head(plan.head, head_weight),
         )
 
     @torch.inference_mode()

@@ -56,6 +56,30 @@ class Int8Linear:
         return torch._weight_int8pack_mm(rows.bfloat16(), self.codes, self.scales)
 
 
+class Int8Head:
+    """An output head in eight bits whose best candidates are computed once more in float32.
+
+    Around a logit of 20 bfloat16 knows steps of 0.125 only: the best tokens would tie. The second look costs a
+    few percent of the first and takes two thirds of its error away.
+    """
+
+    NUM_REFINED = 128
+
+    def __init__(self, weight: Tensor) -> None:
+        self._weight = weight
+        self._coarse = Int8Linear(weight)
+        self._count = min(self.NUM_REFINED, len(weight))
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """rows [n, width] float32 -> logits [n, vocabulary] float32."""
+        logits = self._coarse(rows).float()
+        best = logits.topk(self._count, sorted=False).indices
+        # Row by row: a batched product sums a single row in another order than several.
+        for row, ids, state in zip(logits, best, rows, strict=True):
+            row[ids] = torch.mv(self._weight[ids], state)
+        return logits
+
+
 class Int4Linear:
     """Weights in four bits, groups of 32, repacked code by code from the file; activations in bfloat16.
 
@@ -90,3 +114,10 @@ def make_linear(kind: str, checkpoint: Checkpoint, names: Sequence[str], device:
     if kind in ("int4", "int8"):
         return Int8Linear(dense)
     return DenseLinear(dense.to(device, torch.bfloat16 if kind == "bfloat16" else torch.float32))
+
+
+def make_head(kind: str, weight: Tensor) -> Linear:
+    """The product with the matrix of the vocabulary, float32 [vocabulary, width]: float32, bfloat16 or int8."""
+    if kind == "int8":
+        return Int8Head(weight)
+    return DenseLinear(weight.to(torch.bfloat16 if kind == "bfloat16" else torch.float32))
