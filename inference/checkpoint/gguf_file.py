@@ -1,5 +1,6 @@
 """Reads GGUF files: metadata to a ModelConfig, tensors to canonical names. Never imports torch."""
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,29 @@ _LAYER_NAMES = {
     "ffn_up": "up",
     "ffn_down": "down",
 }
+LONGEST_ARRAY = 1024
 _TOP_NAMES = {"token_embd.weight": "embedding", "output_norm.weight": "final_norm", "output.weight": "head"}
+
+
+class _QuickReader(gguf.GGUFReader):  # type: ignore[misc]
+    """Steps over long arrays: parsing the tokenizer's lists, which only `inference.text` reads, takes seconds."""
+
+    def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, list[Any], list[int], list[Any]]:
+        """Size of the field's value, its parts, which of these hold data, its types; no parts for a long array."""
+        if raw_type == gguf.GGUFValueType.ARRAY:
+            item_type, length = struct.unpack_from("<IQ", self.data, orig_offs)
+            if length > LONGEST_ARRAY:
+                end = self._end_of_array(orig_offs + struct.calcsize("<IQ"), gguf.GGUFValueType(item_type), length)
+                return end - orig_offs, [], [], [gguf.GGUFValueType.ARRAY]
+        parts: tuple[int, list[Any], list[int], list[Any]] = super()._get_field_parts(orig_offs, raw_type)
+        return parts
+
+    def _end_of_array(self, offset: int, item_type: gguf.GGUFValueType, length: int) -> int:
+        if item_type != gguf.GGUFValueType.STRING:
+            return int(offset + length * np.dtype(self.gguf_scalar_to_np[item_type]).itemsize)
+        for _ in range(length):
+            offset += 8 + struct.unpack_from("<Q", self.data, offset)[0]
+        return offset
 
 
 class GGUFFile:
@@ -31,8 +54,8 @@ class GGUFFile:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._reader = gguf.GGUFReader(path)
-        except (ValueError, KeyError, IndexError) as error:
+            self._reader = _QuickReader(path)
+        except (ValueError, KeyError, IndexError, struct.error) as error:
             raise UnsupportedCheckpoint(f"{path.name} is not a readable GGUF file: {error}") from error
         self._tensors = {_canonical(tensor.name): tensor for tensor in self._reader.tensors}
         self.config = self._read_config()
