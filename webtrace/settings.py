@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +16,7 @@ DEBUG = env.flag("WEBTRACE_DEBUG", False)
 PORT = env.integer("PORT", 8000, at_least=0)
 
 
-def _secret_key() -> str:
-    """From the environment, else from the file that `manage.py setup` makes (mode 600)."""
-    if key := env.text("WEBTRACE_SECRET_KEY"):
-        return key
-    path = DATA_DIR / "secret_key"
-    if path.exists():
-        return path.read_text().strip()
-    DATA_DIR.mkdir(parents=True, exist_ok=True)
-    from django.core.management.utils import get_random_secret_key
-
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(get_random_secret_key())
-    return path.read_text().strip()
-
-
-SECRET_KEY = _secret_key()
+SECRET_KEY = env.text("WEBTRACE_SECRET_KEY") or env.secret(DATA_DIR / "secret_key")
 
 # ---------------------------------------------------------------- where it is reached
 

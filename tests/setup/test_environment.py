@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -88,3 +91,19 @@ sys.exit("torch was imported" if "torch" in sys.modules else 0)
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_processes_that_start_at_once_share_one_secret(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "secret_key"
+    start = threading.Barrier(8)
+
+    def read(_: int) -> str:
+        start.wait()
+        return env.secret(path)
+
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(read, range(8)))
+    assert len(found) == 1
+    assert len(found.pop()) >= 50
+    assert [file.name for file in path.parent.iterdir()] == ["secret_key"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
