@@ -80,19 +80,29 @@ def sample(logits: Tensor, history: Sequence[int], sampling: Sampling, step: int
     shown = best_ids.tolist()
     if token not in shown:
         shown.append(token)
-    kept = dict(zip(race.ids.tolist(), race.probabilities.tolist(), strict=True))
     return Sampled(
         token=token,
         ledger=Ledger(filters=race.filters, draw=draw, greedy=greedy),
         raw_logprob=float(logits[token]) - log_sum,
-        logprob=math.log(kept[token]),
-        rank=int((logits > logits[token]).sum()),
+        logprob=math.log(float(race.probabilities[place])),
+        rank=_rank(logits, best_logits, token),
         entropy=max(entropy, 0.0),
-        candidates=[
-            Row(i, float(logits[i]), float(raw[i]), kept.get(i, 0.0 if race.whole else float(tempered[i])))
-            for i in shown
-        ],
+        candidates=_rows(shown, logits, raw, tempered, race),
     )
+
+
+def _rank(logits: Tensor, best: Tensor, token: int) -> int:
+    """How many tokens have a higher logit; `best` are the highest logits, which mostly settle it."""
+    higher = int((best > logits[token]).sum())
+    return higher if higher < len(best) else int((logits > logits[token]).sum())
+
+
+def _rows(ids: list[int], logits: Tensor, raw: Tensor, tempered: Tensor, race: _Race) -> list[Row]:
+    """What is told of these tokens."""
+    final = dict(zip(race.ids.tolist(), race.probabilities.tolist(), strict=True))
+    behind = torch.zeros(len(ids)) if race.whole else tempered[ids]  # of tokens that no filter looked at
+    rows = zip(ids, logits[ids].tolist(), raw[ids].tolist(), behind.tolist(), strict=True)
+    return [Row(i, logit, raw_share, final.get(i, rest)) for i, logit, raw_share, rest in rows]
 
 
 def uniform(sampling: Sampling, step: int) -> float:
