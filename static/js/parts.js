@@ -100,10 +100,10 @@ const ROUNDING = 1e-6;
 /**
  * The browser's own result beside the server's, with a tick where they agree within 10⁻⁴ of their size. `terms` is
  * the summed size of what was added up: where large terms cancel, 10⁻⁶ of it is rounding, not disagreement. `title`
- * says what was computed where no formula above does.
+ * says what was computed where no formula above does; `tolerance` stands in for 10⁻⁴ where the server rounds more coarsely.
  */
-export function agrees(name, mine, theirs, { title, terms = 0, format = number } = {}) {
-  const good = Math.abs(mine - theirs) <= Math.max(TOLERANCE * Math.max(Math.abs(mine), Math.abs(theirs)), ROUNDING * terms);
+export function agrees(name, mine, theirs, { title, terms = 0, tolerance = TOLERANCE, format = number } = {}) {
+  const good = Math.abs(mine - theirs) <= Math.max(tolerance * Math.max(Math.abs(mine), Math.abs(theirs)), ROUNDING * terms);
   return element(
     "p", { class: `check ${good ? "check-good" : "check-bad"}`, "data-check": name, "data-agrees": String(good) },
     title && `${title}: `, "recomputed here ", quantity(`${name}-recomputed`, mine, format), " · the server has ", quantity(name, theirs, format),

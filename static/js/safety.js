@@ -4,6 +4,11 @@ import { number } from "./format.js";
 import { bar, fromContext, note, quantity, table } from "./parts.js";
 import { element } from "./dom.js";
 
+/** A label as a person writes it. */
+export function plainLabel(label) {
+  return label.replaceAll("_", " ");
+}
+
 /** Scores from 0 to 1, each with its threshold marked. */
 export function scoresTable(name, scores) {
   return scores.length > 0 && table({
@@ -14,7 +19,7 @@ export function scoresTable(name, scores) {
       return {
         class: counts ? "row-alarm" : "",
         cells: [
-          label, bar(score, quantity(`score-${label}`, score), "service"),
+          plainLabel(label), bar(score, quantity(`score-${label}`, score), "service"),
           threshold === null || threshold === undefined ? "none" : number(threshold), counts ? "yes" : "no",
         ],
       };
@@ -39,6 +44,6 @@ export function safetyArithmetic(host, context) {
     );
     if (scores.length === 0) return note("No score had a threshold to be compared with.");
     return element("ul", { class: "lines" }, scores.map(({ label, score, threshold }) =>
-      element("li", {}, `${label}: ${number(score)} ${score >= threshold ? "≥" : "<"} ${number(threshold)}, so it ${score >= threshold ? "counts" : "does not count"}`)));
+      element("li", {}, `${plainLabel(label)}: ${number(score)} ${score >= threshold ? "≥" : "<"} ${number(threshold)}, so it ${score >= threshold ? "counts" : "does not count"}`)));
   });
 }

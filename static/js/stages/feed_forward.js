@@ -43,20 +43,24 @@ export function draw(host, context) {
   });
 }
 
+const BFLOAT16 = 2 ** -7; // three roundings to eight binary digits
+
 export function arithmetic(host, context) {
   return fromViews(host, context, queries, ({ neurons: { info, tensors } }) => {
+    const exact = info.exactness.kernel === "float32";
     const check = (index) => {
       const gate = tensors.gate.data[index];
       const up = tensors.up.data[index];
       const neuron = tensors.neurons.data[index];
       return [
         element("p", { class: "formula" }, `neuron ${neuron}: ${number(gate)} / (1 + exp(−(${number(gate)}))) × ${number(up)}`),
-        agrees(`neuron-${neuron}`, (gate / (1 + Math.exp(-gate))) * up, tensors.activation.data[index]),
+        agrees(`neuron-${neuron}`, (gate / (1 + Math.exp(-gate))) * up, tensors.activation.data[index], exact ? {} : { tolerance: BFLOAT16 }),
       ];
     };
     const indices = Array.from(tensors.neurons.data.keys());
     return [
       note("silu(x) = x / (1 + exp(−x)): nearly x where x is large, nearly 0 where it is far below zero."),
+      !exact && note(`The ${info.exactness.kernel} kernel keeps these numbers to eight binary digits (bfloat16), so agreement here means to within ${percent(BFLOAT16)}.`),
       indices.slice(0, 3).map(check),
       fold("other-neurons", "The other strongest neurons", () => indices.slice(3).map(check)),
       note("The length of the update, from its own numbers:"),

@@ -3,7 +3,7 @@
 import { element } from "../dom.js";
 import { number } from "../format.js";
 import { facts, fromContext, heading, note, table } from "../parts.js";
-import { rulesTable, scoresTable } from "../safety.js";
+import { plainLabel, rulesTable, scoresTable } from "../safety.js";
 
 export const uses = [];
 
@@ -14,7 +14,7 @@ const DECISIONS = {
 
 export function sentence({ report: { data } }) {
   const [top] = [...data.scores].sort((a, b) => b.score - a.score);
-  const seen = top ? `A classifier gave “${top.label}” its highest score, ${number(top.score, 3)}` : "No classifier ran";
+  const seen = top ? `A classifier gave “${plainLabel(top.label)}” its highest score, ${number(top.score, 3)}` : "No classifier ran";
   const rules = data.rules.length > 0 ? `, ${data.rules.length} rule${data.rules.length > 1 ? "s" : ""} matched` : "";
   return `${seen}${rules}, and the service ${DECISIONS[data.decision]}. A political topic is not harm by itself.`;
 }

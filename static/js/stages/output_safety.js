@@ -3,7 +3,7 @@
 import { element } from "../dom.js";
 import { count, number, plural } from "../format.js";
 import { facts, fold, fromContext, note, quantity, table } from "../parts.js";
-import { rulesTable, scoresTable } from "../safety.js";
+import { plainLabel, rulesTable, scoresTable } from "../safety.js";
 
 export const uses = [];
 
@@ -36,7 +36,7 @@ export function draw(host, context) {
           cells: [
             `${count(window.start)} to ${count(window.end)}`,
             element("bdi", { class: "released" }, characters.slice(window.start, window.end).join("")),
-            window.scores.length > 0 ? `${strongest(window).label} ${number(strongest(window).score, 3)}` : "",
+            window.scores.length > 0 ? `${plainLabel(strongest(window).label)} ${number(strongest(window).score, 3)}` : "",
             window.decision, window.reason,
           ],
         })),
