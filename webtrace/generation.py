@@ -11,9 +11,19 @@ from inference import messages as m
 from inference.text import Tokenizer
 from webtrace import reports, summaries
 from webtrace.events import KVState, StepTiming, TraceStep, Usage
+from webtrace.release import OutputGate
+from webtrace.safety.decisions import Judgement
 from webtrace.timing import Stages
-from webtrace.worker.engine import Progress
+from webtrace.worker.engine import Arrived
 from webtrace.worker.recorder import Recording
+
+
+class Withheld(NamedTuple):
+    """The window that ended an answer because it did not pass; it began at character `start`."""
+
+    judgement: Judgement
+    text: str
+    start: int
 
 
 class _Held(NamedTuple):
@@ -32,11 +42,18 @@ class Generation:
     """What is known of one response while it is generated."""
 
     def __init__(
-        self, request: m.Generate, ready: m.Ready, tokenizer: Tokenizer, stages: Stages, recording: Recording
+        self,
+        request: m.Generate,
+        ready: m.Ready,
+        tokenizer: Tokenizer,
+        gate: OutputGate,
+        stages: Stages,
+        recording: Recording,
     ) -> None:
         self._request = request
         self._ready = ready
         self._tokenizer = tokenizer
+        self._gate = gate
         self._stages = stages
         self._recording = recording
         recording.token_ids = list(request.token_ids)
@@ -49,16 +66,13 @@ class Generation:
         self._num_held_back = 0
         self.num_prefix_tokens = 0
         self.token_ids: list[int] = []
+        self._tail = ""  # text that the end released without a step
+        self.withheld: Withheld | None = None
         self.ended: m.Ended | None = None
 
     @property
     def usage(self) -> Usage:
         return Usage(len(self._request.token_ids), len(self.token_ids), self.num_prefix_tokens)
-
-    @property
-    def all_token_ids(self) -> list[int]:
-        """Prompt and answer."""
-        return [*self._request.token_ids, *self.token_ids]
 
     @property
     def resources(self) -> dict[str, float]:
@@ -77,10 +91,10 @@ class Generation:
         """From the taking of the job to the first released text."""
         return self._chunks[0].at_ms if self._chunks else None
 
-    async def follow(self, progress: AsyncIterator[Progress]) -> None:
+    async def follow(self, progress: AsyncIterator[Arrived]) -> None:
         """Take every message of the engine until the sequence has ended."""
         sent_ms = self._stages.elapsed_ms()
-        async for message in progress:
+        async for message, arrived in progress:
             match message:
                 case m.Started():
                     # What the engine measured is added to our clock; when its message came says nothing.
@@ -90,26 +104,44 @@ class Generation:
                     self._prefilled = message
                     self._report_layers(message)
                 case m.Step():
-                    self._take(message)
+                    await self._take(message, (arrived - self._stages.started) * 1000)
                 case m.Ended():
                     self.ended = message
-                    self._release(message.text)
+                    self._tail = message.text
+                    await self._release()
 
-    def _take(self, step: m.Step) -> None:
-        at_ms = self._stages.elapsed_ms()
+    async def _take(self, step: m.Step, at_ms: float) -> None:
         self._arrivals_ms.append(at_ms)
         self.token_ids.append(step.token)
         self._num_held_back += step.held_bytes > 0
         self._held.append(_Held(step, at_ms))
-        self._release()
+        if self._gate.is_due(self._held_text):
+            await self._release()
 
-    def _release(self, tail: str = "") -> None:
-        """Show the steps that were held: their text first, then what the trace says of them."""
-        held, self._held = self._held, []
-        text = "".join(one.step.text for one in held) + tail
+    @property
+    def _held_text(self) -> str:
+        return "".join(one.step.text for one in self._held) + self._tail
+
+    async def _release(self) -> None:
+        """Show the steps that were held, if their text passes: the text first, then what the trace says of them.
+
+        Text that does not pass ends the generation, and nothing after it is shown.
+        """
+        text = self._held_text
+        if self.withheld is not None:
+            self._gate.withhold(text)
+            self._held.clear()
+            return
         if text:
+            judgement = await self._gate.passes(text)
+            if not judgement.passes:
+                self.withheld = Withheld(judgement, text, start=len(self._recording.text))
+                self._held.clear()
+                self._recording.stop.ask("content_filter")
+                return
             self._chunks.append(_Chunk(self._stages.elapsed_ms(), len(text.encode())))
             self._recording.release(text)
+        held, self._held = self._held, []
         self._recording.token_ids += [one.step.token for one in held]
         for one in held:
             if one.step.step == 0:
@@ -166,7 +198,7 @@ class Generation:
     # ------------------------------------------------------------ stages that only the end completes
 
     def report_end(self, finish_reason: str) -> None:
-        """Stages 22-24 and 26."""
+        """Stages 22-26."""
         ended = self.ended
         if ended is None or self._prefilled is None:
             return
@@ -176,6 +208,8 @@ class Generation:
         self._stages.report("append", summaries.append(num_steps, finish_reason, ended.stop), first, loop_ms)
         self._stages.report("kv_cache", summaries.kv_cache(self._cache(ended, self._prefilled)), None, None)
         self._stages.report("detokenize", summaries.detokenize(self._detokenized()), None, None)
+        if safety := self._gate.report():
+            self._stages.report("output_safety", summaries.output_safety(safety), None, self._gate.spent_ms)
         stream = self._stream()
         duration = self._chunks[-1].at_ms - self._chunks[0].at_ms if self._chunks else None
         self._stages.report("stream", summaries.stream(stream), stream.time_to_first_token_ms, duration)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,7 @@ import msgspec
 from channels.db import database_sync_to_async
 from django.db import transaction
 
+from inference.classifier import Card
 from inference.messages import Generate, Sampling
 from inference.text import TemplateFailed
 from webtrace import events, summaries
@@ -24,15 +26,19 @@ from webtrace.conversations.models import Conversation, Response
 from webtrace.conversations.services import Ending
 from webtrace.dispatch import bell, jobs
 from webtrace.dispatch.routing import Choice
-from webtrace.events import ErrorBody
+from webtrace.events import ErrorBody, FinishReason, Usage
 from webtrace.gateway import checks, limits, rejections
 from webtrace.gateway.incoming import Incoming
 from webtrace.gateway.principal import Principal
 from webtrace.generation import Generation
 from webtrace.prompt import Assembler, Prompt, PromptTooLong, Turn, num_shared_tokens
+from webtrace.release import OutputGate
 from webtrace.reports import Source, StorageReport, StoredRow
+from webtrace.safety.decisions import Judgement, judge_input
+from webtrace.safety.passages import score_passages
+from webtrace.safety.services import record_decision
 from webtrace.timing import Account, Stages
-from webtrace.worker.engine import Engine, EngineLost
+from webtrace.worker.engine import Engine, EngineFailed, EngineLost
 from webtrace.worker.recorder import Recording
 from webtrace.worker.stop import Stopped
 
@@ -140,6 +146,7 @@ class Tools:
 
     engine: Engine
     assembler: Assembler
+    safety_card: Card | None  # null: no heads are loaded, and rules decide alone
 
 
 @dataclass(frozen=True)
@@ -147,7 +154,6 @@ class Routed:
     """Stage 5: it precedes the taking of the job, since template and tokenizer belong to the model it chooses."""
 
     choice: Choice
-    started_ms: float
     duration_ms: float
 
 
@@ -166,7 +172,14 @@ async def run(taken: jobs.Taken, routed: Routed, tools: Tools, recording: Record
         with stages.run("prompt") as account:
             turns: Turns = await database_sync_to_async(_turns)(response)
             prompt = await _assemble(account, tools.assembler, turns, sampling)
-        stages.report("routing", summaries.routing(routed.choice, response), routed.started_ms, routed.duration_ms)
+        with stages.run("input_safety") as account:
+            judgement = await _judge_input(account, response, tools)
+        if judgement.answer is not None:
+            return _answer_instead(judgement.answer, recording)
+        if judgement.amendment is not None:
+            with stages.run("prompt") as account:
+                prompt = await _assemble(account, tools.assembler, turns, sampling, constraint=judgement.amendment)
+        stages.report("routing", summaries.routing(routed.choice, response), None, routed.duration_ms)
         stop.check()
         with stages.run("tokens") as account:
             summaries.tokens(account, prompt, tools.assembler.tokenizer)
@@ -174,8 +187,10 @@ async def run(taken: jobs.Taken, routed: Routed, tools: Tools, recording: Record
             summaries.token_ids(account, prompt.token_ids, tools.assembler.tokenizer)
         stop.check()
         request = _request(response, prompt, sampling, tools)
-        generation = Generation(request, tools.engine.require(), tools.assembler.tokenizer, stages, recording)
-        await generation.follow(tools.engine.generate(request, stop))
+        gate = OutputGate(tools.engine.judge, tools.safety_card)
+        generation = Generation(request, tools.engine.require(), tools.assembler.tokenizer, gate, stages, recording)
+        async with aclosing(tools.engine.generate(request, stop)) as progress:
+            await generation.follow(progress)
         ending = _ending(response, generation, recording)
     except PromptTooLong as problem:
         return _refused_in_worker("prompt", ErrorBody("context_length_exceeded", str(problem), "input"))
@@ -183,11 +198,16 @@ async def run(taken: jobs.Taken, routed: Routed, tools: Tools, recording: Record
         return _refused_in_worker("prompt", ErrorBody("invalid_value", str(problem), "input"))
     except Stopped:
         return Ending(stop.reason or "cancelled", "")
+    except EngineFailed as problem:
+        error = ErrorBody("engine_error", f"The engine could not judge this: {problem}")
+        return Ending("error", recording.text, generation.usage if generation else Usage(), error)
     except EngineLost as problem:
-        error = ErrorBody("engine_lost", f"The engine stopped while it worked on this: {problem}.")
+        error = ErrorBody("engine_lost", f"The engine stopped while it worked on this: {problem}")
         if generation is None:
             return Ending("error", "", error=error)
-        return Ending("error", recording.text, generation.usage, error, _record(response, generation))
+        return Ending("error", recording.text, generation.usage, error, _record(response, generation, recording))
+    if generation.withheld is not None:
+        await database_sync_to_async(record_decision)(response_id=response.pk, **generation.withheld._asdict())
     generation.report_end(ending.finish_reason)
     with stages.run("storage") as account:
         summaries.storage(account, await database_sync_to_async(_stored)(response, recording))
@@ -235,7 +255,25 @@ _SOURCES: dict[str, Source] = {
 }
 
 
-async def _assemble(account: Account, assembler: Assembler, turns: Turns, sampling: Sampling) -> Prompt:
+async def _judge_input(account: Account, response: Response, tools: Tools) -> Judgement:
+    """Judge everything this request brought that is not an answer, and store the judgement."""
+    text = "\n\n".join(one["content"] for one in response.request["input"] if one["role"] != "assistant")
+    scored = await score_passages(text, tools.engine.judge) if tools.safety_card else []
+    judgement = judge_input(text, scored, tools.safety_card)
+    await database_sync_to_async(record_decision)(response_id=response.pk, judgement=judgement, text=text)
+    summaries.input_safety(account, judgement, text)
+    return judgement
+
+
+def _answer_instead(answer: str, recording: Recording) -> Ending:
+    """What safety says in the model's place. No token was computed."""
+    recording.release(answer)
+    return Ending("refusal", answer, record={"refused_at_stage": "input_safety"})
+
+
+async def _assemble(
+    account: Account, assembler: Assembler, turns: Turns, sampling: Sampling, *, constraint: str | None = None
+) -> Prompt:
     """In a thread: a long history takes a while to tokenise, and the loop has sockets to serve."""
     try:
         prompt = await asyncio.to_thread(
@@ -244,6 +282,7 @@ async def _assemble(account: Account, assembler: Assembler, turns: Turns, sampli
             history=turns.history,
             newest=turns.newest,
             max_tokens=sampling.max_tokens,
+            constraint=constraint,
         )
     except PromptTooLong as problem:
         summaries.prompt_too_long(account, problem)
@@ -269,24 +308,27 @@ def _ending(response: Response, generation: Generation, recording: Recording) ->
     ended = generation.ended
     if ended is None:
         raise EngineLost("it ended without a word")
-    reason: events.FinishReason
+    reason: FinishReason
     error = None
-    match ended.finish:
-        case "cancelled":
-            reason = recording.stop.reason or "cancelled"
-        case "error":
-            reason = "error"
-            error = ErrorBody("engine_error", ended.error or "The engine could not go on.")
-        case _:
-            reason = ended.finish
-    return Ending(reason, recording.text, generation.usage, error, _record(response, generation))
+    if generation.withheld is not None:
+        reason = "content_filter"
+    elif ended.finish == "cancelled":
+        reason = recording.stop.reason or "cancelled"
+    else:
+        reason = ended.finish
+    if ended.finish == "error":
+        error = ErrorBody("engine_error", ended.error or "The engine could not go on.")
+    return Ending(reason, recording.text, generation.usage, error, _record(response, generation, recording))
 
 
-def _record(response: Response, generation: Generation) -> dict[str, Any]:
-    """The columns that tell what was computed. The wait for the first text adds the queue's time to the worker's."""
+def _record(response: Response, generation: Generation, recording: Recording) -> dict[str, Any]:
+    """The columns that tell what was computed; of the answer's tokens, those that were released.
+
+    The wait for the first text adds the queue's time to the worker's.
+    """
     first = generation.time_to_first_token_ms
     return {
-        "token_ids": generation.all_token_ids,
+        "token_ids": recording.token_ids,
         "resources": generation.resources,
         "time_to_first_token_ms": None if first is None else (response.queue_ms or 0.0) + first,
     }

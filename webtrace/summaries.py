@@ -18,6 +18,7 @@ from webtrace.dispatch.routing import Choice
 from webtrace.gateway.checks import Verdict
 from webtrace.gateway.incoming import Incoming
 from webtrace.prompt import Prompt
+from webtrace.safety.decisions import Judgement
 from webtrace.timing import Account
 
 SHOWN_TOKENS = 512
@@ -118,6 +119,18 @@ def prompt_too_long(account: Account, problem: prompts.PromptTooLong) -> None:
         output=str(problem),
         data=reports.PromptReport([], problem.num_tokens, problem.context_length, 0, []),
     )
+
+
+def input_safety(account: Account, judgement: Judgement, text: str) -> None:
+    scores = ", ".join(f"{one.label} {one.score:.2f}" for one in judgement.scores)
+    account.say(
+        input=f"{len(text):,} characters of yours",
+        operation=judgement.technique,
+        output=f"{judgement.decision}: {judgement.reason}" + (f" ({scores})" if scores else ""),
+        data=judgement.input_report(),
+    )
+    if not judgement.passes:
+        account.outcome = "ended_here"
 
 
 def routing(choice: Choice, response: Response) -> Account:
@@ -362,6 +375,20 @@ def detokenize(data: reports.DetokenizeReport) -> Account:
         output=f"{data.num_characters:,} characters",
         data=data,
     )
+    return account
+
+
+def output_safety(data: reports.OutputSafetyReport) -> Account:
+    withheld = data.num_characters_withheld
+    account = Account()
+    account.say(
+        input=f"{data.num_characters_released + withheld:,} characters in {len(data.windows)} windows",
+        operation=f"{data.technique}, window by window",
+        output=f"{data.num_characters_released:,} characters released, {withheld:,} withheld",
+        data=data,
+    )
+    if withheld:
+        account.outcome = "ended_here"
     return account
 
 

@@ -65,7 +65,7 @@ def test_every_event_has_its_type_and_every_report_its_fields(answered: list[Eve
 def test_every_stage_reports_once_and_in_order(answered: list[Event]) -> None:
     told = [event["stage"] for event in answered if event["type"] == "trace.stage"]
     catalogue = [slug for slug in BY_SLUG if slug in told]
-    assert set(BY_SLUG) - set(told) <= {"input_safety", "output_safety"}, "of the fake engine there are no scores"
+    assert set(told) == set(BY_SLUG)
     assert sorted(told) == sorted(catalogue), "once each"
     assert [slug for slug in told if slug not in MODEL_STAGES] == [
         slug for slug in catalogue if slug not in MODEL_STAGES
@@ -134,8 +134,7 @@ def test_two_responses_at_once_keep_their_own_text(site: Site, key: str) -> None
     assert ends["stop"]["text"] == FAKE_TEXT
     assert FAKE_TEXT.startswith(ends["length"]["text"])
     assert 0 < len(ends["length"]["text"].split(" ")) < len(words)
-    streams = [event["response_id"] for event in events if event["type"] == "trace.step"]
-    assert len(set(streams[:12])) == 2, "they ran together"
+    assert list(ends) == ["length", "stop"], "the shorter one was asked for later and ended first"
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.05, 0.3])
@@ -154,7 +153,7 @@ def test_cancel_ends_at_once_and_the_steps_stop(site: Site, key: str, after_s: f
         events += talk.to_end()
     end = events[-1]
     assert (end["type"], end["finish_reason"]) == ("response.cancelled", "cancelled")
-    assert end["usage"]["output_tokens"] == len(steps(events)) < 60
+    assert end["usage"]["output_tokens"] == len(steps(events)) < 100
     assert text_of(events) == end["text"]
     assert stored(site, end["response_id"])["text"] == end["text"]
 

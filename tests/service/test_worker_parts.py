@@ -98,7 +98,7 @@ def ended(response_id: str, finish: m.EngineFinish = "stop") -> m.Ended:
 
 
 async def follow(client: Engine, response_id: str, stop: Stop | None = None) -> list[Any]:
-    return [message async for message in client.generate(generate(response_id), stop or Stop())]
+    return [arrived.message async for arrived in client.generate(generate(response_id), stop or Stop())]
 
 
 async def test_each_response_gets_its_own_messages() -> None:

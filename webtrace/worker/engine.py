@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol, TypeVar
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
 from inference import messages as m
@@ -21,6 +22,13 @@ RPC_TIMEOUT_S = 10.0
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.2, 30.0
 
 Progress = m.Started | m.Prefilled | m.Step | m.Ended
+
+
+class Arrived(NamedTuple):
+    """A message of the engine and when it came, by `time.perf_counter`."""
+
+    message: Progress
+    at: float
 
 
 class EngineLost(Exception):
@@ -56,7 +64,7 @@ class Engine:
         self._launch = launch
         self._on_ready = on_ready
         self._outbox: asyncio.Queue[m.ToEngine] = asyncio.Queue()
-        self._streams: dict[str, asyncio.Queue[Progress | Exception]] = {}
+        self._streams: dict[str, asyncio.Queue[Arrived | Exception]] = {}
         self._answers: dict[str, asyncio.Future[Any]] = {}
         self.ready: m.Ready | None = None
         self.load = Load()
@@ -95,22 +103,22 @@ class Engine:
             raise EngineLost("it is not running")
         return self.ready
 
-    async def generate(self, request: m.Generate, stop: Stop) -> AsyncIterator[Progress]:
+    async def generate(self, request: m.Generate, stop: Stop) -> AsyncGenerator[Arrived, None]:
         """The progress of one response, its `Ended` last. Raises EngineLost.
 
         When `stop` is asked for, the engine is told to cancel; if it does not confirm soon, an `Ended` is made here.
         """
-        stream: asyncio.Queue[Progress | Exception] = asyncio.Queue()
+        stream: asyncio.Queue[Arrived | Exception] = asyncio.Queue()
         self._streams[request.response_id] = stream
         try:
             self._send(request)
             stop.then(lambda: self._cancel(request, stream))
             while True:
-                message = await stream.get()
-                if isinstance(message, Exception):
-                    raise message
-                yield message
-                if isinstance(message, m.Ended):
+                arrived = await stream.get()
+                if isinstance(arrived, Exception):
+                    raise arrived
+                yield arrived
+                if isinstance(arrived.message, m.Ended):
                     return
         finally:
             if self._streams.pop(request.response_id, None) is not None and self.ready is not None:
@@ -193,14 +201,15 @@ class Engine:
 
     def _forward(self, message: Progress) -> None:
         if stream := self._streams.get(message.response_id):
-            stream.put_nowait(message)
+            stream.put_nowait(Arrived(message, time.perf_counter()))
 
-    def _cancel(self, request: m.Generate, stream: asyncio.Queue[Progress | Exception]) -> None:
+    def _cancel(self, request: m.Generate, stream: asyncio.Queue[Arrived | Exception]) -> None:
         if self.ready is None:
             return
         self._outbox.put_nowait(m.Cancel(request.response_id))
         unconfirmed = m.Ended(request.response_id, "cancelled", "", len(request.token_ids), 0, [])
-        asyncio.get_running_loop().call_later(CANCEL_GRACE_S, stream.put_nowait, unconfirmed)
+        made = Arrived(unconfirmed, time.perf_counter())
+        asyncio.get_running_loop().call_later(CANCEL_GRACE_S, stream.put_nowait, made)
 
     def _lose(self, reason: str) -> None:
         """Tell everybody who waits that the engine is gone."""

@@ -10,9 +10,11 @@ from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 from channels.db import database_sync_to_async
 from django.utils import timezone
 
+from inference.classifier import Card
 from inference.messages import Ready
 from inference.text import ChatTemplate, Tokenizer
 from webtrace import journey
@@ -111,14 +113,14 @@ class Runner:
         if choice.worker.pk != self.worker_id:
             await bell.ring_job(response_id, worker_id=choice.worker.pk)
             return
-        routed = journey.Routed(choice, 0.0, (time.perf_counter() - started) * 1000)
+        routed = journey.Routed(choice, (time.perf_counter() - started) * 1000)
         if not self._has_room or response_id in self._stops:
             return
         stop = self._stops[response_id] = Stop()
         try:
             taken = await database_sync_to_async(jobs.take)(response_id=response_id, worker=self._worker)
             if taken is not None:
-                await self._answer(taken, routed, started, stop)
+                await self._answer(taken, routed, stop)
         finally:
             del self._stops[response_id]
         if self._has_room:
@@ -142,14 +144,16 @@ class Runner:
             impatient=self.worker_id if take_it else None,
         )
 
-    async def _answer(self, taken: jobs.Taken, routed: journey.Routed, started: float, stop: Stop) -> None:
+    async def _answer(self, taken: jobs.Taken, routed: journey.Routed, stop: Stop) -> None:
         """Run the journey and write its end, whatever happens."""
         recording = self._recorder.open(taken, stop)
-        stages = Stages(started, "worker", partial(_report, recording))
+        stages = Stages(time.perf_counter(), "worker", partial(_report, recording))
         try:
             ready = self.engine.require()
             assembler = Assembler(self._tokenizer, self._template, ready.model["context_length"])
-            ending = await journey.run(taken, routed, journey.Tools(self.engine, assembler), recording, stages)
+            card = msgspec.convert(ready.safety, Card) if ready.safety else None
+            tools = journey.Tools(self.engine, assembler, card)
+            ending = await journey.run(taken, routed, tools, recording, stages)
         except Exception:
             logger.exception("The journey of response %s failed.", taken.response.pk)
             error = ErrorBody("internal_error", "The service failed on this request; the failure was logged.")
