@@ -57,6 +57,8 @@ class Outbox:
         while True:
             await self._filled.wait()
             await self._writable()
+            if not self._waiting:
+                continue  # flushed meanwhile
             frame = self._waiting.popleft()
             self.num_bytes -= frame.size
             if not self._waiting:

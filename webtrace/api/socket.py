@@ -7,15 +7,14 @@ import logging
 import time
 from collections import deque
 from collections.abc import Coroutine
-from http.cookies import SimpleCookie
 from typing import Any
 from uuid import UUID
 
 import msgspec
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.conf import settings
 
 from webtrace import events, journey
+from webtrace.api.credential import Credential
 from webtrace.api.database import in_database
 from webtrace.api.frames import UnreadableFrame, read_frame
 from webtrace.api.hub import Hub
@@ -26,12 +25,11 @@ from webtrace.conversations import selectors
 from webtrace.conversations.log import Line, Place
 from webtrace.conversations.models import Response
 from webtrace.dispatch.cancel import cancel_response
-from webtrace.gateway import identity, rejections
+from webtrace.gateway import rejections
 from webtrace.gateway.address import client_address
 from webtrace.gateway.identity import Unauthenticated
 from webtrace.gateway.incoming import Incoming, shown_headers
 from webtrace.gateway.origin import is_encrypted, origin_allowed
-from webtrace.gateway.principal import Principal
 
 logger = logging.getLogger(__name__)
 
@@ -51,25 +49,26 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def connect(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._watches: dict[UUID, Watch] = {}
-        self._recent: deque[float] = deque(maxlen=MAX_FRAMES)
+        self._recent: deque[float] = deque()
         self._last_frame = time.monotonic()
         self._num_unreadable = 0
-        self._principal: Principal | None = None
         self._closed = False
         self._hub = Hub.current()
         self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.scope["headers"]}
         self._encrypted = is_encrypted(self._headers, self.scope.get("scheme"))
         self._address = client_address((self.scope.get("client") or [None])[0], self._headers.get("x-forwarded-for"))
+        self.credential = Credential(self._headers, self._address)
         await self.accept()
         gate = WriteGate()
         gate.watch(self.base_send)
         self._outbox = Outbox(self._send_text, gate.wait)
-        if self._authorization is None and not origin_allowed(self._headers, encrypted=self._encrypted):
+        if self.credential.is_session and not origin_allowed(self._headers, encrypted=self._encrypted):
             await self._end(events.CLOSE_FORBIDDEN, "forbidden_origin", "This Origin may not use a session here.")
             return
         if not await self._identify():
             return
-        if sum(self._shares_place(other) for other in self._hub.listeners) >= MAX_SOCKETS:
+        sockets = (other for other in self._hub.listeners if isinstance(other, ClientSocket))
+        if sum(self.credential.shares_place(other.credential) for other in sockets) >= MAX_SOCKETS:
             await self._end(events.CLOSE_TOO_MANY, "too_many_connections", f"At most {MAX_SOCKETS} at a time.")
             return
         self._hub.listeners.add(self)
@@ -96,31 +95,38 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
             if text_data is None:
                 raise UnreadableFrame("binary_frame", "Frames must be text that holds JSON.")
             message = read_frame(text_data)
-            self._num_unreadable = 0
-            match message:
-                case events.ResponseCreate():
-                    await self._create(message, text_data)
-                case events.ResponseCancel():
-                    response = await self._response(message)
-                    await cancel_response(response.pk)
-                case events.ResponseResume():
-                    response = await self._response(message)
-                    await self._resume(response, message)
         except UnreadableFrame as unreadable:
             self._reject(unreadable.error, text_data or bytes_data or "")
             self._num_unreadable += 1
             if self._num_unreadable == MAX_UNREADABLE:
                 await self._end(events.CLOSE_BAD_FRAMES, "bad_frames", f"{MAX_UNREADABLE} frames made no sense.")
+            return
+        self._num_unreadable = 0
+        try:
+            await self._handle(message, text_data)
+        except UnreadableFrame as unreadable:
+            self._reject(unreadable.error, text_data)
         except Unauthenticated as problem:
             await self._end(events.CLOSE_UNAUTHENTICATED, "unauthenticated", str(problem))
         except Exception:
             logger.exception("A frame could not be handled.")
             self._tell(events.SocketError("internal_error", "The frame could not be handled; try again."))
 
+    async def _handle(self, message: events.ClientMessage, frame: str) -> None:
+        match message:
+            case events.ResponseCreate():
+                await self._create(message, frame)
+            case events.ResponseCancel():
+                response = await self._response(message)
+                await cancel_response(response.pk)
+            case events.ResponseResume():
+                response = await self._response(message)
+                await self._resume(response, message)
+
     # ------------------------------------------------------------ what the client asks for
 
     async def _create(self, message: events.ResponseCreate, frame: str) -> None:
-        principal = await self._certain_principal()
+        principal = await self.credential.certain()
         if len(self._watches) >= MAX_WATCHES:
             raise UnreadableFrame(
                 "too_many_responses", f"This connection already watches {MAX_WATCHES} responses.", None,
@@ -142,7 +148,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _response(self, message: events.ResponseCancel | events.ResponseResume) -> Response:
         """The principal's response this message names."""
-        principal = await self._certain_principal()
+        principal = await self.credential.certain()
         try:
             identifier = UUID(message.response_id)
             return await in_database(selectors.response, owner=principal.user, response_id=identifier)
@@ -177,7 +183,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     @property
     def user_id(self) -> int | None:
-        return self._principal.user.pk if self._principal else None
+        return self.credential.principal.user.pk if self.credential.principal else None
 
     def recheck(self) -> None:
         """Look whether the session or key is still good; close if not."""
@@ -189,49 +195,6 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
         for text in self._outbox.flush():
             await self._send_text(text)
         await self._close_as_server(events.CLOSE_GOING_AWAY)
-
-    # ------------------------------------------------------------ who it is
-
-    @property
-    def _authorization(self) -> str | None:
-        return self._headers.get("authorization")
-
-    @property
-    def _session_key(self) -> str | None:
-        cookie = SimpleCookie(self._headers.get("cookie", "")).get(settings.SESSION_COOKIE_NAME)
-        return cookie.value if cookie else None
-
-    async def _identify(self) -> bool:
-        """Check the credential (again). Closes the socket and returns False when it is no longer good."""
-        try:
-            if self._authorization is not None:
-                self._principal = await in_database(identity.by_key, self._authorization, self._address)
-            else:
-                principal = await in_database(identity.by_session, self._session_key, self._address)
-                if principal is None and self._principal is not None:
-                    raise Unauthenticated("This session has ended; sign in again.")
-                self._principal = principal
-        except Unauthenticated as problem:
-            await self._end(events.CLOSE_UNAUTHENTICATED, "unauthenticated", str(problem))
-            return False
-        return True
-
-    async def _certain_principal(self) -> Principal:
-        """Who is asking right now; a visitor becomes a guest. Raises Unauthenticated."""
-        before = self._principal
-        if self._authorization is not None:
-            principal = await in_database(identity.by_key, self._authorization, self._address)
-        else:
-            principal = await in_database(identity.guest, self._session_key, self._address)
-        if before is not None and before.user.pk != principal.user.pk:
-            raise Unauthenticated("This session now belongs to somebody else; connect again.")
-        self._principal = principal
-        return principal
-
-    def _shares_place(self, other: Any) -> bool:
-        if self._principal is not None:
-            return bool(other.user_id == self._principal.user.pk)
-        return other.user_id is None and other._address == self._address
 
     # ------------------------------------------------------------ sending and ending
 
@@ -247,7 +210,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
             message=error.message,
             transport="websocket",
             field=error.field,
-            owner=self._principal.user if self._principal else None,
+            owner=self.credential.principal.user if self.credential.principal else None,
             address=self._address,
             num_bytes=len(frame.encode()) if isinstance(frame, str) else len(frame),
         )
@@ -265,6 +228,15 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _send_text(self, text: str) -> None:
         await self.send(text_data=text)
+
+    async def _identify(self) -> bool:
+        """Check the credential (again). Closes the socket and returns False when it is no longer good."""
+        try:
+            await self.credential.check()
+        except Unauthenticated as problem:
+            await self._end(events.CLOSE_UNAUTHENTICATED, "unauthenticated", str(problem))
+            return False
+        return True
 
     async def _keep(self) -> None:
         """Check the credential now and then, and whether anybody still uses this connection."""
@@ -287,10 +259,12 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
         await self._close_as_server(events.CLOSE_TRY_LATER)
 
     def _count_frame(self) -> bool:
+        """Whether this frame is within the last minute's share."""
         now = time.monotonic()
-        full = len(self._recent) == MAX_FRAMES and now - self._recent[0] < 60
+        while self._recent and now - self._recent[0] > 60:
+            self._recent.popleft()
         self._recent.append(now)
-        return not full
+        return len(self._recent) <= MAX_FRAMES
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run beside the receive loop until the socket closes."""

@@ -33,8 +33,9 @@ async def show(request: HttpRequest, principal: Principal, response_id: str, slu
     response = await in_database(selectors.response, owner=principal.user, response_id=identifier(response_id))
     key = _key(response, slug, query)
     result = await _look(key)
-    if result is None:
+    if result is None or result.body is None:
         worker_id = await in_database(_worker_for, response)
+        await cache.adelete(key)  # a problem of a moment ago is no answer to this request
         await bell.ring_view(worker_id=worker_id, request_key=key, response_id=response.pk, slug=slug, query=query)
         result = await _wait(key)
     if result.body is None:
