@@ -128,6 +128,9 @@ class Decoder:
     ) -> Tensor:
         """Computes the new tokens of every chunk; writes their keys, values and (if recorded) states.
 
+        Chunks may follow each other in one sequence: in every layer a chunk's keys are written before the next
+        chunk looks at them.
+
         Returns logits of the last token of each chunk that wants them, float32 [chunks that want, vocabulary].
         Raises ValueError for an empty or overlong chunk, an unknown token id, or blocks that do not suffice.
         """

@@ -103,13 +103,15 @@ def probabilities(trace: Trace, query: Query) -> View:
 
 
 def kv_cache(trace: Trace, query: Query) -> View:
-    """The logits as recorded against the same recomputed from the token ids alone, nothing reused.
+    """The logits as recorded against the same read in one go, as a prompt, nothing of the run reused.
 
+    Packed kernels round activations to bfloat16, where a last-bit difference of the order of sums can grow.
     cached_logits and uncached_logits [top] of the recorded best; the largest difference over the whole vocabulary.
     """
     position, count = trace.position(query), trace.top(query)
     cached = logits_at(trace, position)
-    uncached = logits_at(rebuild(replace(trace, num_computed=position + 1)), position)
+    as_prompt = replace(trace, num_prompt_tokens=position + 1, num_computed=position + 1)
+    uncached = logits_at(rebuild(as_prompt), position)
     top = cached.topk(count)
     return trace.view(
         "kv_cache",

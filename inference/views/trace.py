@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -106,15 +106,29 @@ class Trace:
 def rebuild(trace: Trace) -> Trace:
     """The same response recomputed from its token ids, in memory of its own: for what was evicted.
 
-    Prompt and answer go through the layers in the fixed cuts of a prefill. Of the given trace only decoder, token
-    ids and counts are read.
+    The prompt goes through the layers in the fixed cuts of a prefill, the answer as it was decoded: every token
+    attends for itself. Since no row of a product depends on its neighbours, many tokens can share a step, and
+    the result is the run itself, bit by bit, on the CPU. Of the given trace only decoder, token ids and counts are
+    read.
     """
     decoder, size = trace.decoder, trace.cache.block_size
     num_blocks = -(-trace.length // size)
     cache = KVCache(decoder.config, num_blocks, size, device=decoder.device)
     residuals = ResidualPool(decoder.config, num_blocks, size, device=decoder.device)
-    for start in range(0, trace.length, CUT):
-        piece = trace.token_ids[start : min(start + CUT, trace.length)]
-        decoder.forward([Chunk(piece, start, range(num_blocks), False, True)], cache, residuals)
+    for step in _replay(trace, range(num_blocks)):
+        decoder.forward(step, cache, residuals)
         trace.pause()
     return replace(trace, cache=cache, residuals=residuals, blocks=range(num_blocks), provenance="rebuilt")
+
+
+def _replay(trace: Trace, blocks: Sequence[int]) -> Iterator[list[Chunk]]:
+    """The chunks of every step: a cut of the prompt each, then decoded tokens, as many as a cut has."""
+
+    def chunk(start: int, stop: int) -> Chunk:
+        return Chunk(trace.token_ids[start:stop], start, blocks, wants_logits=False, record=True)
+
+    prompt = min(trace.num_prompt_tokens, trace.length)
+    for start in range(0, prompt, CUT):
+        yield [chunk(start, min(start + CUT, prompt))]
+    for start in range(prompt, trace.length, CUT):
+        yield [chunk(at, at + 1) for at in range(start, min(start + CUT, trace.length))]
