@@ -7,6 +7,8 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -17,6 +19,16 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+
+class OwnedAdmin(ReadOnlyAdmin):
+    """Records that belong to a user. A list of all users would not fit beside the table: each name is a filter."""
+
+    @admin.display(description="owner", ordering="owner__username")
+    def of(self, record: Any) -> SafeString:
+        if record.owner is None:
+            return format_html("–")
+        return format_html('<a href="?owner__id__exact={}">{}</a>', record.owner.pk, record.owner.get_username())
 
 
 class ReadOnlyInline(admin.TabularInline):  # type: ignore[type-arg]

@@ -126,7 +126,12 @@ if REDIS_URL:
     CHANNEL_LAYERS: dict[str, Any] = {
         "default": {
             "BACKEND": "channels_redis.core.RedisChannelLayer",
-            "CONFIG": {"hosts": [REDIS_URL], "capacity": 1000, "prefix": env.text("WEBTRACE_PREFIX", "webtrace")},
+            "CONFIG": {
+                # The layer waits up to 5 s in one read, as long as redis-py's own limit: which must be longer.
+                "hosts": [{"address": REDIS_URL, "socket_timeout": 15}],
+                "capacity": 1000,
+                "prefix": env.text("WEBTRACE_PREFIX", "webtrace"),
+            },
         }
     }
     CACHES: dict[str, Any] = {
@@ -180,6 +185,7 @@ AXES_LOCKOUT_CALLABLE = "webtrace.accounts.views.locked_out"
 GUESTS = env.flag("WEBTRACE_GUESTS", not REDIS_URL)  # on by default in the embedded mode
 GUEST_ANSWERS_PER_HOUR = env.integer("WEBTRACE_GUEST_ANSWERS_PER_HOUR", 20)
 GUEST_MAX_TOKENS = env.integer("WEBTRACE_GUEST_MAX_TOKENS", 300, at_least=1)
+NEW_GUESTS_PER_HOUR = env.integer("WEBTRACE_NEW_GUESTS_PER_HOUR", 200, at_least=1)  # from one address
 USER_ANSWERS_PER_HOUR = env.integer("WEBTRACE_USER_ANSWERS_PER_HOUR", 600)
 USER_MAX_TOKENS = env.integer("WEBTRACE_USER_MAX_TOKENS", 4096, at_least=1)
 # Every refusal has a journey, up to this many an hour and client; past it refusals are counted, not stored.

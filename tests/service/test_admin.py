@@ -75,6 +75,15 @@ def test_responses_are_found_by(staff: User, owner: User, query: dict[str, str])
     assert str(response.pk) not in signed_in(staff).get("/admin/conversations/response/", other).content.decode()
 
 
+def test_records_are_filtered_by_their_owner(staff: User, owner: User, stranger: User) -> None:
+    mine, others = make_response(owner), make_response(stranger)
+    page = signed_in(staff).get("/admin/conversations/response/").content.decode()
+    assert f'<a href="?owner__id__exact={owner.pk}">owner</a>' in page
+    page = signed_in(staff).get("/admin/conversations/response/", {"owner__id__exact": owner.pk}).content.decode()
+    assert str(mine.pk) in page
+    assert str(others.pk) not in page
+
+
 def test_prompt_answer_and_title_are_inert(staff: User, owner: User) -> None:
     response = make_response(owner, ATTACK, input=ATTACK, instructions=ATTACK)
     services.give_feedback(response=response, rating=-1, comment=ATTACK)

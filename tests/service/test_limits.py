@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from tests.service.cast import make_user, principal
 from tests.service.site import Site, running_site
 from tests.service.socket_client import by_cookie, by_key
 from webtrace.accounts.models import User
-from webtrace.gateway import limits
+from webtrace.gateway import identity, limits
 from webtrace.gateway.address import address_group, client_address
 
 
@@ -58,6 +59,21 @@ def test_an_empty_budget_takes_nothing_from_the_other(db: None, settings: Any) -
     assert limits.consume(principal(first, "198.51.100.7"))[0]
     assert not limits.consume(principal(second, "198.51.100.7"))[0]
     assert limits.consume(principal(second, "198.51.100.9"))[0]
+
+
+def test_one_address_makes_only_so_many_guests(db: None, settings: Any) -> None:
+    settings.NEW_GUESTS_PER_HOUR = 2
+    sessions = []
+    for _ in range(3):
+        client = Client()
+        client.get("/")
+        sessions.append(client.cookies[settings.SESSION_COOKIE_NAME].value)
+    for session in (*sessions[:2], sessions[0]):  # one who comes again is not new
+        assert identity.guest(session, "198.51.100.7").kind == "guest"
+    with pytest.raises(identity.Unauthenticated, match="Too many new guests"):
+        identity.guest(sessions[2], "198.51.100.7")
+    assert identity.guest(sessions[2], "198.51.100.8").kind == "guest"
+    assert User.objects.count() == 3
 
 
 @pytest.mark.parametrize(

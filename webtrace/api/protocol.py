@@ -55,7 +55,7 @@ def asyncapi() -> dict[str, Any]:
 
 def document() -> str:
     """docs/protocol.md: the same for people."""
-    parts = [_HEAD, "## Client to server\n", *map(_section, TO_SERVER)]
+    parts = [_HEAD, _HTTP, "## Client to server\n", *map(_section, TO_SERVER)]
     parts += ["## Server to client\n", _EVENTS, *map(_section, TO_CLIENT), _ends(), _closes()]
     parts += ["## What the stages report\n", _REPORTS, *map(_stage, STAGES)]
     shown = {kind for kind in reports.REPORTS.values()}
@@ -72,6 +72,25 @@ The same as AsyncAPI with JSON Schema: `GET /api/v1/schema`.
 The WebSocket is at `/ws/v1/`. Frames are JSON text. A browser sends its session cookie and an exact `Origin`; a program
 sends `Authorization: Bearer <key>`. A frame that cannot be read gets an `error` that names the field, and the
 connection lives on. A readable `response.create` always becomes a response, even when the gateway refuses it.
+"""
+_HTTP = """## HTTP
+
+By session (writes need the `csrftoken` cookie's value as `X-CSRFToken`) or by key. Errors are
+`{"error": {code, message, field?, retry_after?}}`. What is not yours does not exist: 404.
+
+- `GET /api/v1/me`: who is asking, and what they may still ask for in this hour.
+- `GET /api/v1/conversations?search=&before=&limit=`: `{conversations, next}`, newest first; `next` is the `before`
+  of the next page.
+- `GET`, `PATCH {title?, instructions?}`, `DELETE /api/v1/conversations/<id>`: one, with its tree of messages.
+- `GET /api/v1/conversations/<id>/export`: the same as a file.
+- `GET /api/v1/responses/<id>`: the record of a response.
+- `GET /api/v1/responses/<id>/events?epoch=&after=`: `{events, finished}`, a page of its log after that place.
+- `GET /api/v1/responses/<id>/views/<slug>?layer=&head=&position=&step=&…`: safetensors bytes with float32 and int32
+  tensors, the structured part as JSON under the metadata key `view`. 503 with `Retry-After` when no worker answers in
+  time.
+- `PUT /api/v1/responses/<id>/feedback {rating, comment}`: 1, -1, or null to take it back.
+- `GET /v1/models`, `POST /v1/chat/completions`: as OpenAI's clients expect them, by key. What is not supported is
+  refused by name.
 """
 _EVENTS = """Every event of a response bears `response_id`, `epoch` and `sequence_number`. Numbers are consecutive
 within an epoch and begin at 1; epochs count attempts, 0 being the gateway's. A hole that no `trace.dropped` covers is

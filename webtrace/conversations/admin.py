@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from webtrace.conversations.event_table import event_table
 from webtrace.conversations.models import Conversation, Feedback, Message, Response
-from webtrace.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
+from webtrace.read_only_admin import OwnedAdmin, ReadOnlyInline
 from webtrace.safety.models import SafetyDecision
 
 TOKEN_COUNTS = ("num_prompt_tokens", "num_answer_tokens", "num_prefix_tokens")
@@ -31,8 +31,8 @@ class ResponseInline(ReadOnlyInline):
 
 
 @admin.register(Conversation)
-class ConversationAdmin(ReadOnlyAdmin):
-    list_display = ("__str__", "owner", "num_messages", "created_at", "updated_at")
+class ConversationAdmin(OwnedAdmin):
+    list_display = ("__str__", "of", "num_messages", "created_at", "updated_at")
     list_filter = ("updated_at", "owner__is_guest")
     search_fields = ("id", "title", "owner__username", "messages__content")
     list_select_related = ("owner",)
@@ -59,9 +59,9 @@ class SafetyDecisionInline(ReadOnlyInline):
 
 
 @admin.register(Response)
-class ResponseAdmin(ReadOnlyAdmin):
+class ResponseAdmin(OwnedAdmin):
     list_display = (
-        "created_at", "owner", "status", "finish_reason", "error_code", "model", *TOKEN_COUNTS, *LATENCIES,
+        "created_at", "of", "status", "finish_reason", "error_code", "model", *TOKEN_COUNTS, *LATENCIES,
     )  # fmt: skip
     list_filter = (
         "created_at", "status", "finish_reason", "refused_at_stage", "transport", "owner__is_guest",

@@ -11,12 +11,12 @@ from django.http import HttpRequest
 from webtrace.gateway import limits
 from webtrace.gateway.models import RejectedFrame, UserLimit
 from webtrace.gateway.principal import Principal
-from webtrace.read_only_admin import ReadOnlyAdmin
+from webtrace.read_only_admin import OwnedAdmin
 
 
 @admin.register(RejectedFrame)
-class RejectedFrameAdmin(ReadOnlyAdmin):
-    list_display = ("created_at", "code", "field", "count", "transport", "owner", "address", "num_bytes")
+class RejectedFrameAdmin(OwnedAdmin):
+    list_display = ("created_at", "code", "field", "count", "transport", "of", "address", "num_bytes")
     list_filter = ("created_at", "code", "transport")
     search_fields = ("code", "field", "message", "owner__username", "address")
     list_select_related = ("owner",)

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from webtrace.accounts.guests import GUEST_MARK, guest_of_session
 from webtrace.accounts.models import ApiKey, User
+from webtrace.gateway import limits
 from webtrace.gateway.principal import Principal
 
 LAST_USED_PRECISION = timedelta(minutes=1)
@@ -54,8 +55,12 @@ def by_session(session_key: str | None, address: str | None) -> Principal | None
 def guest(session_key: str | None, address: str | None) -> Principal:
     """The guest of a visitor's session, made now if need be. Raises Unauthenticated."""
     principal = by_session(session_key, address)
-    if principal is None and session_key and guest_of_session(session_key) is not None:
-        principal = by_session(session_key, address)
-    if principal is None:
+    if principal is not None:
+        return principal
+    if not limits.may_become_guest(address):
+        raise Unauthenticated("Too many new guests come from this address; sign up, or try again in an hour.")
+    assert session_key is not None  # by_session has found it
+    guest_of_session(session_key)
+    if (principal := by_session(session_key, address)) is None:
         raise Unauthenticated("This session has ended; load the page again.")
     return principal

@@ -68,6 +68,12 @@ def may_store_refusal(principal: Principal) -> bool:
     return bool(settings.STORED_REFUSALS_PER_HOUR) and limiter().hit(item, place)
 
 
+def may_become_guest(address: str | None) -> bool:
+    """Whether one more new guest from this address is made a user row."""
+    item = RateLimitItemPerHour(settings.NEW_GUESTS_PER_HOUR, namespace="guests")
+    return limiter().hit(item, address_group(address))
+
+
 def _budgets(principal: Principal) -> list[tuple[RateLimitItemPerHour, tuple[str, ...]]]:
     item = RateLimitItemPerHour(principal.answers_per_hour, namespace="answers")
     budgets: list[tuple[RateLimitItemPerHour, tuple[str, ...]]] = [(item, ("user", str(principal.user.pk)))]
