@@ -19,8 +19,8 @@ export function draw(host, context) {
     table({
       name: "rows", caption: "What was stored",
       columns: [{ title: "table" }, { title: "what" }, { title: "size", numeric: true }],
-      rows: data.rows.map(({ table: name, what, num_bytes }) => [
-        element("code", {}, name), what, num_bytes === null || num_bytes === undefined ? "" : bytes(num_bytes),
+      rows: data.rows.map(({ table: name, what, num_bytes }, index) => [
+        element("code", {}, name), what, num_bytes === null || num_bytes === undefined ? "" : quantity(`bytes-${index}`, num_bytes, bytes),
       ]),
     }),
     data.redacted.length > 0
