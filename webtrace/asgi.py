@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webtrace.settings")
 
@@ -11,13 +13,19 @@ from django.core.asgi import get_asgi_application
 django_application = get_asgi_application()  # loads the applications, which the imports below need
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from django.urls import path  # noqa: E402
+from django.urls import path, re_path  # noqa: E402
 
 from webtrace.api.socket import ClientSocket  # noqa: E402
+
+
+async def refuse(scope: dict[str, Any], receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+    """There is no socket here: the handshake is answered with 403."""
+    await send({"type": "websocket.close"})
+
 
 application = ProtocolTypeRouter(
     {
         "http": django_application,
-        "websocket": URLRouter([path("ws/v1/", ClientSocket.as_asgi())]),
+        "websocket": URLRouter([path("ws/v1/", ClientSocket.as_asgi()), re_path("", cast(Any, refuse))]),
     }
 )

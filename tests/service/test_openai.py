@@ -136,3 +136,17 @@ result = [user.responses.get().finish_reason, user.responses.get().text]
     finish_reason, text = site.python(code)
     assert finish_reason == "disconnected"
     assert text != FAKE_TEXT
+
+
+def test_a_refused_request_leaves_its_journey(site: Site) -> None:
+    key = site.new_key()
+    with OpenAI(base_url=f"{site.url}/v1", api_key=key, max_retries=0) as client, pytest.raises(openai.BadRequestError):
+        ask(client, temperature=-1)
+    code = f"""
+from webtrace.accounts.models import ApiKey
+from webtrace.conversations import log
+response = ApiKey.objects.get(digest=ApiKey.digest_of({key!r})).user.responses.get()
+result = [response.finish_reason, response.num_answer_tokens, [line.type for line in log.read(response.pk)]]
+"""
+    types = ["response.created", "trace.stage", "trace.stage", "response.failed"]
+    assert site.python(code) == ["refused", 0, types]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine
+from contextlib import suppress
 from contextvars import Context
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
@@ -92,16 +93,19 @@ class Hub:
         layer = get_channel_layer()
         loop = asyncio.get_running_loop()
         while True:
+            channel = None
             try:
                 channel = await layer.new_channel("hub")
                 await layer.group_add(live.HUBS, channel)
                 joined = loop.time()
                 while loop.time() - joined < REJOIN_S:
                     self._take(await layer.receive(channel))
-                await layer.group_discard(live.HUBS, channel)
             except Exception:
                 logger.exception("The channel layer failed; readers live on the log until it is back.")
                 await asyncio.sleep(POLL_S)
+            if channel is not None:
+                with suppress(Exception):
+                    await layer.group_discard(live.HUBS, channel)
 
     def _take(self, message: dict[str, Any]) -> None:
         if message["type"] == "live.events":

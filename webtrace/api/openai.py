@@ -30,6 +30,7 @@ from webtrace.gateway.incoming import Incoming, shown_headers
 from webtrace.gateway.origin import is_encrypted
 from webtrace.gateway.principal import Principal
 
+DEFAULT_MAX_TOKENS = 1024  # where the client names no limit; OpenAI has none then, but room is taken from the history
 _decoder = msgspec.json.Decoder(ChatRequest)
 _STATUS = {
     "unauthenticated": 401,
@@ -126,8 +127,7 @@ async def _admit(request: HttpRequest, principal: Principal, asked: ChatRequest)
         event_id=str(uuid.uuid4()),
         input=[message.as_input() for message in asked.messages],
         model=asked.model,
-        sampling=asked.sampling(min(200, principal.max_tokens)),
-        trace=bool(asked.logprobs),
+        sampling=asked.sampling(min(DEFAULT_MAX_TOKENS, principal.max_tokens)),
     )
     incoming = Incoming(
         message=message,
