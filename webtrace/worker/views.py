@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 KEPT_S = 600  # a view never changes under its key
 PROBLEM_KEPT_S = 5
+TELLING = frozenset({"logits", "lens", "probabilities", "kv_cache"})  # views that by themselves tell step 0's choice
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokeni
         token_ids, num_prompt_tokens = response.token_ids, response.num_prompt_tokens
     if not token_ids:
         return ViewResult(code="not_found", message="No token of this response was computed.")
+    _refuse_unreleased(request, num_prompt_tokens, len(token_ids) - num_prompt_tokens)
     body = await engine.view(
         response_id=str(request.response_id),
         slug=request.slug,
@@ -68,3 +70,19 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokeni
         num_prompt_tokens=num_prompt_tokens,
     )
     return ViewResult(body=with_token_texts(body, tokenizer))
+
+
+def _refuse_unreleased(request: ViewRequest, num_prompt_tokens: int, num_released: int) -> None:
+    """What chose a token may be looked at once the token's text is released: the numbers would tell it.
+
+    Raises EngineFailed, as the engine does for a position that is not there.
+    """
+    step, position = request.query.get("step"), request.query.get("position")
+    if isinstance(position, int):
+        field, asked = "position", position - num_prompt_tokens + 1
+    elif isinstance(step, int):
+        field, asked = "step", step
+    else:
+        field, asked = "step", 0 if request.slug in TELLING else -1
+    if asked >= max(num_released, 0):
+        raise EngineFailed(f"{field}: nothing is released yet of what was chosen there", field)
