@@ -6,6 +6,7 @@ One engine owns one decoder and its memory. Nothing here waits: whoever owns the
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence as Seq
 from time import monotonic
 from typing import Any, NamedTuple
@@ -35,6 +36,8 @@ from inference.prefill import PrefillRecord
 from inference.sampling import NonFiniteLogits, Sampled, sample
 from inference.scheduler import Scheduler, Sequence
 from inference.text import Tokenizer
+
+logger = logging.getLogger(__name__)
 
 
 class _Row(NamedTuple):
@@ -74,7 +77,14 @@ class Engine:
         return bool(self.scheduler.running or self.scheduler.waiting or self._outbox)
 
     def submit(self, request: Generate) -> None:
-        """Puts a response in the queue. What cannot be answered ends with an error in the next step."""
+        """Puts a response in the queue. What cannot be answered ends with an error in the next step.
+
+        A response that is already being answered stays as it is.
+        """
+        known = self.scheduler.find(request.response_id)
+        if known is not None and not known.ended:
+            logger.warning("Response %s was submitted twice.", request.response_id)
+            return
         reason = self._objection(request)
         room = self._capacity - len(request.token_ids)
         sampling = request.sampling
@@ -131,6 +141,7 @@ class Engine:
             chunks = [sequence.next_chunk() for sequence in batch]
             logits = self.decoder.forward(chunks, self.cache, self.residuals).cpu()
         except Exception as error:  # whatever it was, these responses end and the engine lives
+            logger.exception("A decoding step failed.")
             self._fail(batch, error)
             return []
         forward_ms = 1e3 * (monotonic() - began)
@@ -149,6 +160,7 @@ class Engine:
             clock = StageClock()
             logits = self.decoder.forward([chunk], self.cache, self.residuals, clock).cpu()
         except Exception as error:
+            logger.exception("Reading a prompt failed.")
             self._fail([sequence], error)
             return [], []
         ended = monotonic()
@@ -206,9 +218,6 @@ class Engine:
             return f"token_ids: every id must be from 0 to {vocabulary - 1}."
         if request.sampling.seed is None:
             return "seed: must be set."
-        known = self.scheduler.find(request.response_id)
-        if known is not None and not known.ended:
-            return "response_id: this response is already being answered."
         errors = validate(request.sampling, vocabulary)
         return f"{errors[0].field}: {errors[0].message}." if errors else None
 
