@@ -141,7 +141,7 @@ def test_a_map_of_zeros_and_repeated_tokens_keeps_its_rows_and_its_colours(
     assert run(page, "charts", draw)
     plot = page.locator(".heatmap-plot[data-drawn]")
     plot.wait_for()
-    labels = plot.locator(".ytick text").all_inner_texts()
+    labels = plot.locator(".ytick text").all_text_contents()
     assert labels == ["0 the", "1 ·cat", "2 ·and", "3 ·the", "4 ·dog", "5 ·and", "6 ·the"]
     assert plot.evaluate("plot => [plot.data[0].z.length, plot.data[0].zmin, plot.data[0].zmax]") == [7, 0, 1]
     colours = page.evaluate(
