@@ -12,13 +12,14 @@ from inference.checkpoint import ModelConfig, load_checkpoint
 from inference.engine import Engine
 from inference.judge import TextJudge
 from inference.messages import Ready
-from inference.model.decoder import CUT, Decoder
+from inference.model.decoder import CUT, Chunk, Decoder
 from inference.settings import MIB, EngineSettings
 from inference.text import Tokenizer
 from inference.viewer import Viewer
 
 logger = logging.getLogger(__name__)
 BLOCK_SIZE = 64
+WARM_UP_TOKENS = 8
 
 
 class ModelMachine:
@@ -57,7 +58,10 @@ def load_engine(settings: EngineSettings) -> tuple[Engine, str]:
     if settings.threads:
         torch.set_num_threads(settings.threads)
     logger.info("%s on %s: %s", checkpoint.name, decoder.plan, decoder.plan.reason)
-    return Engine(decoder, tokenizer, *_memory(settings, decoder)), checkpoint.name
+    cache, residuals = _memory(settings, decoder)
+    # Libraries set themselves up in their first pass: the first response should not pay for it, nor show it.
+    decoder.forward([Chunk([0] * WARM_UP_TOKENS, 0, [0], wants_logits=True, record=False)], cache)
+    return Engine(decoder, tokenizer, cache, residuals), checkpoint.name
 
 
 def _memory(settings: EngineSettings, decoder: Decoder) -> tuple[KVCache, ResidualPool]:
