@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from inference import messages as m
 from inference.text import Tokenizer
-from webtrace import reports, summaries
+from webtrace import model_summaries, reports, summaries
 from webtrace.events import KVState, StepTiming, TraceStep, Usage
 from webtrace.release import OutputGate
 from webtrace.safety.decisions import Judgement
@@ -57,22 +57,17 @@ class Generation:
         self._stages = stages
         self._recording = recording
         recording.token_ids = list(request.token_ids)
-        recording.num_prompt_tokens = len(request.token_ids)
         self._sequence_started_ms = 0.0
         self._prefilled: m.Prefilled | None = None
         self._held: list[_Held] = []
         self._arrivals_ms: list[float] = []
         self._chunks: list[_Chunk] = []
         self._num_held_back = 0
-        self.num_prefix_tokens = 0
-        self.token_ids: list[int] = []
+        self._num_prefix_tokens = 0
+        self._token_ids: list[int] = []
         self._tail = ""  # text that the end released without a step
         self.withheld: Withheld | None = None
         self.ended: m.Ended | None = None
-
-    @property
-    def usage(self) -> Usage:
-        return Usage(len(self._request.token_ids), len(self.token_ids), self.num_prefix_tokens)
 
     @property
     def resources(self) -> dict[str, float]:
@@ -99,7 +94,8 @@ class Generation:
                 case m.Started():
                     # What the engine measured is added to our clock; when its message came says nothing.
                     self._sequence_started_ms = sent_ms + message.queue_ms
-                    self.num_prefix_tokens = message.num_prefix_tokens
+                    self._num_prefix_tokens = message.num_prefix_tokens
+                    self._count()
                 case m.Prefilled():
                     self._prefilled = message
                     self._report_layers(message)
@@ -112,11 +108,15 @@ class Generation:
 
     async def _take(self, step: m.Step, at_ms: float) -> None:
         self._arrivals_ms.append(at_ms)
-        self.token_ids.append(step.token)
+        self._token_ids.append(step.token)
+        self._count()
         self._num_held_back += step.held_bytes > 0
         self._held.append(_Held(step, at_ms))
         if self._gate.is_due(self._held_text):
             await self._release()
+
+    def _count(self) -> None:
+        self._recording.usage = Usage(len(self._request.token_ids), len(self._token_ids), self._num_prefix_tokens)
 
     @property
     def _held_text(self) -> str:
@@ -153,18 +153,18 @@ class Generation:
     def _report_layers(self, prefilled: m.Prefilled) -> None:
         for time in prefilled.stages:
             if time.stage != "logits":
-                account = summaries.model_stage(time, self._ready.model, prefilled)
+                account = model_summaries.model_stage(time, self._ready.model, prefilled)
                 self._stages.report(time.stage, account, self._after_start(time.started_ms), time.duration_ms)
 
     def _report_first_choice(self, step: m.Step) -> None:
         if self._prefilled is None:
             return
         time = next((one for one in self._prefilled.stages if one.stage == "logits"), None)
-        logits = summaries.logits(self._prefilled, self._tokenizer, self._ready.model["width"])
+        logits = model_summaries.logits(self._prefilled, self._tokenizer, self._ready.model["width"])
         started_ms = self._after_start(time.started_ms) if time else None
         self._stages.report("logits", logits, started_ms, time.duration_ms if time else None)
-        self._stages.report("probabilities", summaries.probabilities(step), None, None)
-        self._stages.report("sampling", summaries.sampling(step, self._request.sampling), None, step.sample_ms)
+        self._stages.report("probabilities", model_summaries.probabilities(step), None, None)
+        self._stages.report("sampling", model_summaries.sampling(step, self._request.sampling), None, step.sample_ms)
 
     def _report_step(self, held: _Held) -> None:
         step = held.step
@@ -203,10 +203,10 @@ class Generation:
         if ended is None or self._prefilled is None:
             return
         first, last = (self._arrivals_ms[0], self._arrivals_ms[-1]) if self._arrivals_ms else (None, None)
-        num_steps = len(self.token_ids)
+        num_steps = len(self._token_ids)
         loop_ms = last - first if first is not None and last is not None else None
-        self._stages.report("append", summaries.append(num_steps, finish_reason, ended.stop), first, loop_ms)
-        self._stages.report("kv_cache", summaries.kv_cache(self._cache(ended, self._prefilled)), None, None)
+        self._stages.report("append", model_summaries.append(num_steps, finish_reason, ended.stop), first, loop_ms)
+        self._stages.report("kv_cache", model_summaries.kv_cache(self._cache(ended, self._prefilled)), None, None)
         self._stages.report("detokenize", summaries.detokenize(self._detokenized()), None, None)
         if safety := self._gate.report():
             self._stages.report("output_safety", summaries.output_safety(safety), None, self._gate.spent_ms)
@@ -215,7 +215,7 @@ class Generation:
         self._stages.report("stream", summaries.stream(stream), stream.time_to_first_token_ms, duration)
 
     def _cache(self, ended: m.Ended, prefilled: m.Prefilled) -> reports.KVCacheReport:
-        decode_steps = max(0, len(self.token_ids) - 1)
+        decode_steps = max(0, len(self._token_ids) - 1)
         num_prompt = len(self._request.token_ids)
         read = sum(num_prompt + step for step in range(decode_steps))
         return reports.KVCacheReport(
@@ -233,9 +233,9 @@ class Generation:
         )
 
     def _detokenized(self) -> reports.DetokenizeReport:
-        spoken = [token for token in self.token_ids if not self._tokenizer.is_control(token)]
+        spoken = [token for token in self._token_ids if not self._tokenizer.is_control(token)]
         return reports.DetokenizeReport(
-            num_tokens=len(self.token_ids),
+            num_tokens=len(self._token_ids),
             num_bytes=sum(len(self._tokenizer.token_bytes(token)) for token in spoken),
             num_characters=len(self._recording.text),
             num_held_back=self._num_held_back,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -20,24 +20,25 @@ from django.db import transaction
 from inference.classifier import Card
 from inference.messages import Generate, Sampling
 from inference.text import TemplateFailed
-from webtrace import events, summaries
-from webtrace.conversations import log, selectors, services
+from webtrace import events, model_summaries, summaries
+from webtrace.conversations import log, services
 from webtrace.conversations.models import Conversation, Response
 from webtrace.conversations.services import Ending
 from webtrace.dispatch import bell, jobs
 from webtrace.dispatch.routing import Choice
-from webtrace.events import ErrorBody, FinishReason, Usage
+from webtrace.events import ErrorBody, FinishReason
 from webtrace.gateway import checks, limits, rejections
 from webtrace.gateway.incoming import Incoming
 from webtrace.gateway.principal import Principal
 from webtrace.generation import Generation
-from webtrace.prompt import Assembler, Prompt, PromptTooLong, Turn, num_shared_tokens
+from webtrace.prompt import Assembler, Prompt, PromptTooLong, num_shared_tokens
 from webtrace.release import OutputGate
-from webtrace.reports import Source, StorageReport, StoredRow
+from webtrace.reports import StorageReport, StoredRow
 from webtrace.safety.decisions import Judgement, judge_input
 from webtrace.safety.passages import score_passages
 from webtrace.safety.services import record_decision
 from webtrace.timing import Account, Stages
+from webtrace.turns import Turns, turns_of
 from webtrace.worker.engine import Engine, EngineFailed, EngineLost
 from webtrace.worker.recorder import Recording
 from webtrace.worker.stop import Stopped
@@ -160,99 +161,66 @@ class Routed:
 async def run(taken: jobs.Taken, routed: Routed, tools: Tools, recording: Recording, stages: Stages) -> Ending:
     """Retrieval to storage. Returns the end, which the caller writes.
 
-    Never raises for what can happen to a request: a refusal, a cancel, a lost engine are ends.
+    Does not raise for what can happen to a request: a refusal, a cancel, a lost engine are ends.
     """
-    response, stop = taken.response, recording.stop
-    sampling = msgspec.convert(response.sampling, Sampling, str_keys=True)
-    generation: Generation | None = None
     try:
-        with stages.run("retrieval") as account:
-            summaries.retrieval(account, asked=response.request["retrieval"])
-        stop.check()
-        with stages.run("prompt") as account:
-            turns: Turns = await database_sync_to_async(_turns)(response)
-            prompt = await _assemble(account, tools.assembler, turns, sampling)
-        with stages.run("input_safety") as account:
-            judgement = await _judge_input(account, response, tools)
-        if judgement.answer is not None:
-            return _answer_instead(judgement.answer, recording)
-        if judgement.amendment is not None:
-            with stages.run("prompt") as account:
-                prompt = await _assemble(account, tools.assembler, turns, sampling, constraint=judgement.amendment)
-        stages.report("routing", summaries.routing(routed.choice, response), None, routed.duration_ms)
-        stop.check()
-        with stages.run("tokens") as account:
-            summaries.tokens(account, prompt, tools.assembler.tokenizer)
-        with stages.run("token_ids") as account:
-            summaries.token_ids(account, prompt.token_ids, tools.assembler.tokenizer)
-        stop.check()
-        request = _request(response, prompt, sampling, tools)
-        gate = OutputGate(tools.engine.judge, tools.safety_card)
-        generation = Generation(request, tools.engine.require(), tools.assembler.tokenizer, gate, stages, recording)
-        async with aclosing(tools.engine.generate(request, stop)) as progress:
-            await generation.follow(progress)
-        ending = _ending(response, generation, recording)
+        return await _run(taken.response, routed, tools, recording, stages)
     except PromptTooLong as problem:
         return _refused_in_worker("prompt", ErrorBody("context_length_exceeded", str(problem), "input"))
     except TemplateFailed as problem:
         return _refused_in_worker("prompt", ErrorBody("invalid_value", str(problem), "input"))
     except Stopped:
-        return Ending(stop.reason or "cancelled", "")
+        return Ending(recording.stop.reason or "cancelled", "")
     except EngineFailed as problem:
-        error = ErrorBody("engine_error", f"The engine could not judge this: {problem}")
-        return Ending("error", recording.text, generation.usage if generation else Usage(), error)
+        return _failed(recording, "engine_error", f"The engine could not judge this: {problem}")
     except EngineLost as problem:
-        error = ErrorBody("engine_lost", f"The engine stopped while it worked on this: {problem}")
-        if generation is None:
-            return Ending("error", "", error=error)
-        return Ending("error", recording.text, generation.usage, error, _record(response, generation, recording))
+        return _failed(recording, "engine_lost", f"The engine stopped while it worked on this: {problem}")
+
+
+async def _run(response: Response, routed: Routed, tools: Tools, recording: Recording, stages: Stages) -> Ending:
+    """The stages in order."""
+    tokenizer, stop = tools.assembler.tokenizer, recording.stop
+    sampling = msgspec.convert(response.sampling, Sampling, str_keys=True)
+
+    with stages.run("retrieval") as account:
+        summaries.retrieval(account, asked=response.request["retrieval"])
+    stop.check()
+
+    with stages.run("prompt") as account:
+        turns: Turns = await database_sync_to_async(turns_of)(response)
+        prompt = await _assemble(account, tools.assembler, turns, sampling)
+    stop.check()
+
+    with stages.run("input_safety") as account:
+        judgement = await _judge_input(account, response, tools)
+    if judgement.answer is not None:
+        return _answer_instead(judgement.answer, recording)
+    if judgement.amendment is not None:
+        with stages.run("prompt") as account:
+            prompt = await _assemble(account, tools.assembler, turns, sampling, constraint=judgement.amendment)
+    stop.check()
+
+    stages.report("routing", summaries.routing(routed.choice, response), None, routed.duration_ms)
+
+    with stages.run("tokens") as account:
+        model_summaries.tokens(account, prompt, tokenizer)
+    with stages.run("token_ids") as account:
+        model_summaries.token_ids(account, prompt.token_ids, tokenizer)
+    stop.check()
+
+    request = _request(response, prompt, sampling, tools)
+    gate = OutputGate(tools.engine.judge, tools.safety_card)
+    generation = Generation(request, tools.engine.require(), tokenizer, gate, stages, recording)
+    async with aclosing(tools.engine.generate(request, stop)) as progress:
+        await generation.follow(progress)  # stages 8 to 21, and the text
     if generation.withheld is not None:
         await database_sync_to_async(record_decision)(response_id=response.pk, **generation.withheld._asdict())
-    generation.report_end(ending.finish_reason)
+    ending = _ending(response, generation, recording)
+    generation.report_end(ending.finish_reason)  # stages 22 to 26
+
     with stages.run("storage") as account:
         summaries.storage(account, await database_sync_to_async(_stored)(response, recording))
     return ending
-
-
-@dataclass(frozen=True)
-class Turns:
-    """What the prompt is made of."""
-
-    instructions: list[Turn]
-    history: list[Turn]
-    newest: list[Turn]
-
-
-def _turns(response: Response) -> Turns:
-    """Instructions of the request or its conversation, the branch above it, and the messages it brought.
-
-    Of the messages brought, leading system and developer ones are instructions and those up to the last answer are
-    history, so that a client which sends everything each time gets the same prompt as a stored conversation.
-    """
-    asked = response.request
-    instructions: list[Turn] = []
-    text = asked["instructions"] or (response.conversation.instructions if response.conversation else "")
-    if text:
-        instructions.append(Turn("system", text, "system"))
-    parent_id = asked["parent_id"]
-    stored = selectors.branch(message_id=UUID(parent_id) if parent_id else None)
-    history = [Turn(one.role, one.content, "history", str(one.pk)) for one in stored if one.content]
-    given = [Turn(one["role"], one["content"], _SOURCES[one["role"]]) for one in asked["input"]]
-    while given and given[0].role in ("system", "developer"):
-        instructions.append(given.pop(0))
-    answers = [index for index, turn in enumerate(given) if turn.role == "assistant"]
-    first_new = answers[-1] + 1 if answers else 0
-    history += [replace(turn, source="history") for turn in given[:first_new]]
-    return Turns(instructions, history, given[first_new:])
-
-
-_SOURCES: dict[str, Source] = {
-    "system": "system",
-    "developer": "developer",
-    "tool": "tool",
-    "user": "user",
-    "assistant": "history",
-}
 
 
 async def _judge_input(account: Account, response: Response, tools: Tools) -> Judgement:
@@ -304,34 +272,30 @@ def _request(response: Response, prompt: Prompt, sampling: Sampling, tools: Tool
 
 
 def _ending(response: Response, generation: Generation, recording: Recording) -> Ending:
-    """The end as the engine saw it."""
-    ended = generation.ended
+    """The end as the engine saw it, or safety. The wait for the first text adds the queue's time to the worker's."""
+    ended, first = generation.ended, generation.time_to_first_token_ms
     if ended is None:
         raise EngineLost("it ended without a word")
     reason: FinishReason
-    error = None
     if generation.withheld is not None:
         reason = "content_filter"
     elif ended.finish == "cancelled":
         reason = recording.stop.reason or "cancelled"
     else:
         reason = ended.finish
-    if ended.finish == "error":
-        error = ErrorBody("engine_error", ended.error or "The engine could not go on.")
-    return Ending(reason, recording.text, generation.usage, error, _record(response, generation, recording))
-
-
-def _record(response: Response, generation: Generation, recording: Recording) -> dict[str, Any]:
-    """The columns that tell what was computed; of the answer's tokens, those that were released.
-
-    The wait for the first text adds the queue's time to the worker's.
-    """
-    first = generation.time_to_first_token_ms
-    return {
+    record = {
         "token_ids": recording.token_ids,
         "resources": generation.resources,
         "time_to_first_token_ms": None if first is None else (response.queue_ms or 0.0) + first,
     }
+    error = ErrorBody("engine_error", ended.error or "The engine could not go on.") if reason == "error" else None
+    return Ending(reason, recording.text, recording.usage, error, record)
+
+
+def _failed(recording: Recording, code: str, message: str) -> Ending:
+    return Ending(
+        "error", recording.text, recording.usage, ErrorBody(code, message), {"token_ids": recording.token_ids}
+    )
 
 
 def _refused_in_worker(stage: str, error: ErrorBody) -> Ending:
@@ -349,6 +313,7 @@ def _stored(response: Response, recording: Recording) -> StorageReport:
         size = sum(len(one["content"].encode()) for one in response.request["input"])
         rows.insert(0, StoredRow("message", "what you wrote", size))
         rows.insert(1, StoredRow("message", "the answer", len(recording.text.encode())))
+    rows.append(StoredRow("safety decision", "the judgement of what you wrote, for review"))
     return StorageReport(
         rows=rows,
         redacted=["cookies and keys in the request's headers"],

@@ -66,7 +66,7 @@ def test_a_running_response_is_cancelled_by_its_worker(owner: User) -> None:
 def test_a_silent_worker_is_lost_and_its_response_interrupted(owner: User) -> None:
     response, worker = make_waiting(owner), make_worker()
     take(response, worker)
-    log.append([Write(response.pk, 1, deltas(numbering(response.pk, 1, 1), "half an "), "half an ")])
+    log.append([Write(response.pk, 1, deltas(numbering(response.pk, 1, 1), "half an "), {"text": "half an "})])
     assert sweep().ended == []
     Worker.objects.update(seen_at=age(7))
     (ended,) = sweep().ended

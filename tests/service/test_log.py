@@ -121,8 +121,8 @@ def test_writes_of_an_older_epoch_or_after_the_end_count_for_nothing(owner: User
     take(response, worker)
     take(other, worker)
     assert jobs.interrupt(response_id=response.pk, worker_id=worker.pk)
-    late = Write(response.pk, 1, deltas(numbering(response.pk, 1, 1), "late"), "late")
-    fine = Write(other.pk, 1, deltas(numbering(other.pk, 1, 1), "fine"), "fine")
+    late = Write(response.pk, 1, deltas(numbering(response.pk, 1, 1), "late"), {"text": "late"})
+    fine = Write(other.pk, 1, deltas(numbering(other.pk, 1, 1), "fine"), {"text": "fine"})
     assert log.append([late, fine]) == {other.pk}
     response.refresh_from_db()
     other.refresh_from_db()
@@ -184,6 +184,6 @@ def test_nul_is_stored_as_its_picture(owner: User) -> None:
     """PostgreSQL takes no NUL in text, and a model may write one."""
     response, worker = make_waiting(owner), make_worker()
     take(response, worker)
-    log.append([Write(response.pk, 1, deltas(numbering(response.pk, 1, 1), "a\0b"), "a\0b")])
+    log.append([Write(response.pk, 1, deltas(numbering(response.pk, 1, 1), "a\0b"), {"text": log.storable("a\0b")})])
     response.refresh_from_db()
     assert response.text == "a␀b"

@@ -6,8 +6,8 @@ The log is what counts. Live messages only make it quick: whatever is lost on th
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -64,12 +64,12 @@ def line(response_id: UUID, place: Place, kind: type[ResponseEvent], **fields: A
 
 @dataclass(frozen=True)
 class Write:
-    """Consecutive lines of one response's epoch, and the released text so far (null: unchanged)."""
+    """Consecutive lines of one response's epoch, and the columns of its row that changed with them."""
 
     response_id: UUID
     epoch: int
     lines: Sequence[Line]
-    text: str | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 class _Head(msgspec.Struct):
@@ -98,8 +98,8 @@ def append(writes: Iterable[Write]) -> set[UUID]:
         good = [write for write in asked.values() if epochs.get(write.response_id) == write.epoch]
         EventBatch.objects.bulk_create(_batch(write) for write in good if write.lines)
         for write in good:
-            if write.text is not None:
-                Response.objects.filter(pk=write.response_id).update(text=storable(write.text))
+            if write.columns:
+                Response.objects.filter(pk=write.response_id).update(**write.columns)
     return {write.response_id for write in good}
 
 

@@ -13,7 +13,7 @@ from django.conf import settings
 from webtrace.conversations import live, log, services
 from webtrace.conversations.services import Ending
 from webtrace.dispatch import jobs
-from webtrace.events import ResponseEvent, TextDelta
+from webtrace.events import ResponseEvent, TextDelta, Usage
 from webtrace.worker.database import DatabaseThread
 from webtrace.worker.stop import Stop
 
@@ -33,13 +33,24 @@ class Recording:
         self._traced = taken.response.trace
         self.unlogged: list[log.Line] = []
         self.token_ids: list[int] = []  # prompt, and the answer as far as it is released
-        self.num_prompt_tokens = 0
+        self.usage = Usage()  # of what was computed
+        self.stored: dict[str, Any] = {}
         self._recorder = recorder
         self._numbering = log.Numbering(self.response_id, taken.lines[-1].place)
 
     @property
     def place(self) -> log.Place:
         return self._numbering.place
+
+    def columns(self) -> dict[str, Any]:
+        """What the response's row says while it runs, so that an interruption loses none of it."""
+        return {
+            "text": log.storable(self.text),
+            "token_ids": list(self.token_ids),
+            "num_prompt_tokens": self.usage.input_tokens,
+            "num_answer_tokens": self.usage.output_tokens,
+            "num_prefix_tokens": self.usage.cached_tokens,
+        }
 
     def emit(self, kind: type[ResponseEvent], **fields: Any) -> None:
         """Record one event."""
@@ -100,12 +111,17 @@ class Recorder:
         """One transaction with everything not yet logged. Responses that are no longer ours are stopped."""
         async with self._writing:
             pending = [one for one in self._recordings.values() if one.unlogged]
-            writes = [log.Write(one.response_id, one.epoch, list(one.unlogged), one.text) for one in pending]
+            states = [one.columns() for one in pending]
+            writes = [
+                log.Write(one.response_id, one.epoch, list(one.unlogged), _changed(one.stored, state))
+                for one, state in zip(pending, states, strict=True)
+            ]
             if not writes:
                 return
             written = await self._database.run(log.append, writes)
-            for recording, write in zip(pending, writes, strict=True):
+            for recording, write, state in zip(pending, writes, states, strict=True):
                 del recording.unlogged[: len(write.lines)]
+                recording.stored = state
                 if recording.response_id not in written:
                     self._lose(recording)
 
@@ -169,3 +185,7 @@ class Recorder:
                 await self.write_log()
             except Exception:
                 logger.exception("The log could not be written; its lines are kept and tried again.")
+
+
+def _changed(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in now.items() if before.get(name) != value}

@@ -65,7 +65,9 @@ class Runner:
         for stop in self._stops.values():
             stop.ask("worker_lost")
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=STOP_GRACE_S)
+            _, late = await asyncio.wait(self._tasks, timeout=STOP_GRACE_S)
+            for task in late:  # what they held is swept: the worker is entered as stopped below
+                task.cancel()
         await self._recorder.close()
         await self._lease.run(workers.stop, worker_id=self.worker_id)
         await self._lease.close()
@@ -157,7 +159,7 @@ class Runner:
         except Exception:
             logger.exception("The journey of response %s failed.", taken.response.pk)
             error = ErrorBody("internal_error", "The service failed on this request; the failure was logged.")
-            ending = Ending("error", recording.text, error=error)
+            ending = Ending("error", recording.text, recording.usage, error, {"token_ids": recording.token_ids})
         if ending.finish_reason == "worker_lost":
             await self._recorder.interrupt(recording, self.worker_id)
         else:

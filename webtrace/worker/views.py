@@ -51,7 +51,7 @@ async def answer(request: ViewRequest, engine: Engine, recorder: Recorder, token
 async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokenizer: Tokenizer) -> ViewResult:
     """From what is released so far while the response runs, else from its stored token ids."""
     if recording := recorder.recording(request.response_id):
-        token_ids, num_prompt_tokens = recording.token_ids, recording.num_prompt_tokens
+        token_ids, num_prompt_tokens = recording.token_ids, recording.usage.input_tokens
     else:
         response = await database_sync_to_async(Response.objects.filter(pk=request.response_id).first)()
         if response is None:
