@@ -2,14 +2,14 @@
 
 import { element, setText } from "./dom.js";
 import { iconButton } from "./icons.js";
-import { select } from "./selection.js";
+import { numPositions, select } from "./selection.js";
 import { label } from "./tokens.js";
 
 const ORDER = ["layer", "head", "position"];
 
 /** `update(uses, context)` shows the pickers that matter to the stage. The step has the scrubber. */
 export function createPickers() {
-  const node = element("div", { class: "pickers", role: "group", "aria-label": "What is shown" });
+  const node = element("div", { class: "pickers", role: "group", "aria-label": "What is shown", hidden: true });
   const pickers = new Map(ORDER.map((name) => [name, createPicker(name)]));
   node.append(...[...pickers.values()].map((picker) => picker.node));
   return {
@@ -31,7 +31,7 @@ function sizeOf(name, { model, numPromptTokens, steps, response }) {
   if (response === null) return 0;
   if (name === "layer") return model?.n_layers ?? 0;
   if (name === "head") return model?.n_heads ?? 0;
-  return numPromptTokens + Math.max(0, steps.length - 1); // the newest token has not been read
+  return numPositions(numPromptTokens, steps);
 }
 
 function noteFor(name, { tokens, selection }) {

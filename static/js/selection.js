@@ -45,14 +45,22 @@ export function select(changes) {
   set({ selection });
 }
 
+/**
+ * How many positions can be looked at: those whose next token is known. What chose a token stays closed until the
+ * token is released, and the newest token has not been read by the model yet.
+ */
+export function numPositions(numPromptTokens, steps) {
+  return Math.max(0, numPromptTokens + steps.length - 1);
+}
+
 /** The selection with every open choice filled, as far as there is something to choose from. */
 export function resolve({ selection, steps, model, response }) {
   const clamp = (value, size) => Math.max(0, Math.min(value, size - 1));
   const step = steps.length === 0 ? null : clamp(selection.step ?? steps.length - 1, steps.length);
   const numPromptTokens = response?.numPromptTokens ?? 0;
-  const numPositions = numPromptTokens + Math.max(0, steps.length - 1); // the newest token has not been read
-  const newest = numPromptTokens > 0 ? numPromptTokens - 1 + (step ?? 0) : null;
-  const position = selection.position !== null && numPositions > 0 ? clamp(selection.position, numPositions) : newest;
+  const size = numPositions(numPromptTokens, steps);
+  const newest = size > 0 ? numPromptTokens - 1 + (step ?? -1) : null;
+  const position = selection.position !== null && size > 0 ? clamp(selection.position, size) : newest;
   return Object.freeze({
     stage: selection.stage,
     step,

@@ -5,6 +5,7 @@ import { headGrid, heatmap, legend, thumbnail } from "../charts.js";
 import { number, percent, plural, short } from "../format.js";
 import { chosenKey, keyChip, shownKeys } from "../keys.js";
 import { agrees, bar, entropy, facts, fold, followViews, fromViews, heading, note, quantity, softmax, sum, table, tokenAt, tokensBetween } from "../parts.js";
+import { numPositions } from "../selection.js";
 import { label } from "../tokens.js";
 
 export const uses = ["layer", "head", "position"];
@@ -47,7 +48,7 @@ function drawMap(host, context) {
   }
   const query = (now) => {
     if (!ready(now)) return null;
-    const length = now.numPromptTokens + Math.max(0, now.steps.length - 1); // the newest token was not read yet
+    const length = numPositions(now.numPromptTokens, now.steps);
     const { layer, head } = now.selection;
     return { map: ["attention", { layer, head, query_to: length, key_to: length }] };
   };
