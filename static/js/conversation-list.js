@@ -94,6 +94,9 @@ function row(item, isCurrent, { dialogs, onOpen, load }) {
       element("button", { type: "button", class: "quiet", onclick: () => dialogs.remove(item, load) }, "Delete"),
     ),
   );
+  menu.querySelector(".menu").addEventListener("click", () => {
+    menu.open = false;
+  });
   menu.addEventListener("focusout", ({ relatedTarget }) => {
     if (!menu.contains(relatedTarget)) menu.open = false;
   });

@@ -145,7 +145,7 @@ function createFrame(stage, catalogue) {
     setText(parts.output, report?.output ?? stage.output);
     setText(parts.time, timeOf(report, catalogue));
     if (module === null) return;
-    const hasValues = report !== null || (module.uses.includes("step") && context.step !== null);
+    const hasValues = report !== null;
     parts.sentence.hidden = !hasValues;
     pickers.update(hasValues ? module.uses : [], context);
     if (!hasValues) {
@@ -262,7 +262,7 @@ function stageState({ report, response, stages }) {
   if (report?.outcome === "skipped") return { name: "skipped", text: "Skipped for this request." };
   if (report !== null) return { name: "done", text: "" };
   if (response === null) return { name: "waiting", text: "Send a prompt, and this fills with its values." };
-  if (isActive(response)) return { name: "waiting", text: "Not reached yet." };
+  if (isActive(response)) return { name: "waiting", text: "Not finished yet: its values come when it has run." };
   const end = [...stages.values()].find((event) => event.outcome === "ended_here");
   if (end) return { name: "skipped", text: `Never reached: the request ended at “${end.stage}”.` };
   return { name: "skipped", text: "Not recorded for this response." };
