@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from inference.views import attention, output, states
+from inference.views import attention, maps, output, states
 from inference.views.query import Query, QueryError, parse_query
 from inference.views.trace import Trace, rebuild
 from inference.views.view import View
@@ -23,8 +23,8 @@ _DERIVED: dict[str, Callable[[Trace, Query], View]] = {
     "scale": attention.scaled_scores,
     "mask": attention.mask,
     "softmax": attention.softmax_row,
-    "attention": attention.attention_map,
-    "heads_grid": attention.heads_grid,
+    "attention": maps.attention_map,
+    "heads_grid": maps.heads_grid,
     "weighted_sum": attention.weighted_values,
     "heads": attention.heads,
     "residual_norm": states.residual_norm,

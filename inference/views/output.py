@@ -7,7 +7,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from inference.model.attention import softmax
-from inference.views.attention import entropy
+from inference.views.derive import entropy
 from inference.views.query import Query, within
 from inference.views.trace import Trace, rebuild
 from inference.views.view import View, array

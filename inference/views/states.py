@@ -7,7 +7,7 @@ import torch
 from inference.model.clock import StageClock
 from inference.model.embedding import cosine
 from inference.model.feed_forward import gated_activation
-from inference.views.attention import attend
+from inference.views.derive import attend
 from inference.views.query import Query, within
 from inference.views.trace import Trace
 from inference.views.view import View, array
