@@ -1,0 +1,96 @@
+"""The attention of any position again, through the decoder's own functions: what the views of stages 9 to 16 share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from inference.model.attention import (
+    apply_mask,
+    causal_mask,
+    dot_products,
+    join_heads,
+    scale,
+    softmax,
+    split_heads,
+    weighted_sum,
+)
+from inference.model.rope import rotate
+from inference.views.trace import Trace
+
+
+@dataclass(frozen=True)
+class Projections:
+    """Queries, keys and values of consecutive positions, each [positions, heads, head_width]."""
+
+    normed: Tensor
+    """What the projections read, [positions, width]."""
+    unturned_q: Tensor
+    unturned_k: Tensor
+    q: Tensor
+    k: Tensor
+    v: Tensor
+
+
+def project(trace: Trace, layer: int, start: int, stop: int) -> Projections:
+    """Projects positions start to stop - 1 as the running attention does."""
+    config, attention = trace.decoder.config, trace.decoder.layers[layer].attention
+    normed = attention.norm(trace.states(layer, start, stop))
+    unturned = attention.project(normed)
+    turning = config.n_heads + config.n_kv_heads
+    turned = rotate(unturned[:, :turning].clone(), trace.decoder.turns[start:stop])
+    return Projections(
+        normed=normed,
+        unturned_q=unturned[:, : config.n_heads],
+        unturned_k=unturned[:, config.n_heads : turning],
+        q=turned[:, : config.n_heads],
+        k=turned[:, config.n_heads :],
+        v=unturned[:, turning:],
+    )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The attention of consecutive queries to keys 0 to keys - 1; all but `values` [heads, queries, keys]."""
+
+    raw: Tensor
+    scaled: Tensor
+    masked: Tensor
+    weights: Tensor
+    allowed: Tensor
+    """[queries, keys]"""
+    values: Tensor
+    """[kv heads, keys, head_width]"""
+
+    def mixed(self) -> Tensor:
+        """Every head's weighted sum of values, one head after the other: [queries, heads * head_width]."""
+        _, queries, keys = self.weights.shape
+        grouped = self.weights.reshape(len(self.values), -1, keys)
+        return join_heads(weighted_sum(grouped, self.values), queries)
+
+
+def attend(
+    trace: Trace, layer: int, start: int, stop: int, *, head: int | None = None, num_keys: int | None = None
+) -> Rows:
+    """Recomputes the attention of positions start to stop - 1, for one head or for all."""
+    config = trace.decoder.config
+    num_keys = stop if num_keys is None else num_keys
+    q = project(trace, layer, start, stop).q
+    keys, values = trace.keys_and_values(layer, num_keys)
+    if head is None:
+        queries = split_heads(q, config.n_kv_heads, config.head_width)
+    else:
+        shared = head // config.heads_per_kv_head
+        queries, keys, values = q[None, :, head], keys[shared : shared + 1], values[shared : shared + 1]
+    raw = dot_products(queries, keys).view(-1, stop - start, num_keys)
+    scaled = scale(raw, config.head_width)
+    allowed = causal_mask(start, stop - start, num_keys, raw.device)
+    masked = apply_mask(scaled, allowed)
+    return Rows(raw, scaled, masked, softmax(masked), allowed, values)
+
+
+def entropy(weights: Tensor) -> Tensor:
+    """-sum p ln p over the last dimension, in nats; nothing comes from what weighs nothing."""
+    return -torch.xlogy(weights, weights).sum(-1)
