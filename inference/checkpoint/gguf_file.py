@@ -59,7 +59,7 @@ class GGUFFile:
             raise UnsupportedCheckpoint(f"{path.name} is not a readable GGUF file: {error}") from error
         self._tensors = {_canonical(tensor.name): tensor for tensor in self._reader.tensors}
         self.config = self._read_config()
-        self.name: str = self._field("general.name", path.stem)
+        self.name = path.stem  # people know a checkpoint by its file; `general.name` is often a training run's title
 
     def tensor(self, name: str) -> Float32:
         """See WeightSource.tensor."""
