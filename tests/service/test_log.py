@@ -104,6 +104,15 @@ def test_a_reader_asks_for_the_log_where_something_is_missing(owner: User) -> No
     assert not reader.behind
 
 
+def test_what_a_reader_has_already_is_nothing_new(owner: User) -> None:
+    response = make_waiting(owner)
+    lines = deltas(numbering(response.pk, 1, 0), "a", "b", "c")
+    reader = Reader(Place(1, 2))
+    assert reader.offer(lines[:2]) == []
+    assert not reader.behind
+    assert reader.offer(lines) == [lines[2]]
+
+
 def test_a_reader_enters_an_epoch_through_the_log_alone(owner: User) -> None:
     """Live, the first event of an epoch could hide that the one before has more."""
     response = make_waiting(owner)
@@ -121,6 +130,8 @@ def test_writes_of_an_older_epoch_or_after_the_end_count_for_nothing(owner: User
     take(response, worker)
     take(other, worker)
     assert jobs.interrupt(response_id=response.pk, worker_id=worker.pk)
+    early = Write(other.pk, 0, deltas(numbering(other.pk, 0, 1), "early"), {"text": "early"})
+    assert log.append([early]) == set(), "an epoch is over once the next has begun"
     late = Write(response.pk, 1, deltas(numbering(response.pk, 1, 1), "late"), {"text": "late"})
     fine = Write(other.pk, 1, deltas(numbering(other.pk, 1, 1), "fine"), {"text": "fine"})
     assert log.append([late, fine]) == {other.pk}

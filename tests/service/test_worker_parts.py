@@ -9,11 +9,12 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
-from uuid import UUID
+from typing import Any, cast
+from uuid import UUID, uuid4
 
 import pytest
 from channels.layers import InMemoryChannelLayer
+from django.core.cache import cache
 
 from inference import messages as m
 from inference.process import EngineGone
@@ -25,11 +26,13 @@ from webtrace.conversations.models import Response
 from webtrace.conversations.services import Ending
 from webtrace.dispatch import jobs
 from webtrace.dispatch.jobs import Taken
-from webtrace.events import ResponseInProgress
+from webtrace.dispatch.views import ViewResult
+from webtrace.events import ResponseInProgress, Usage
 from webtrace.worker.engine import Engine, EngineFailed, EngineLost
 from webtrace.worker.recorder import Recorder, Recording
 from webtrace.worker.stop import Stop
 from webtrace.worker.token_texts import with_token_texts
+from webtrace.worker.views import ViewRequest, answer
 
 
 class ScriptedChild:
@@ -116,13 +119,14 @@ async def test_each_response_gets_its_own_messages() -> None:
         assert (client.load.num_running, client.load.num_waiting, client.load.num_free_blocks) == (1, 0, 61)
 
 
-async def test_a_cancel_reaches_the_engine_which_says_the_end() -> None:
+async def test_a_cancel_reaches_the_engine_which_says_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webtrace.worker.engine.CANCEL_GRACE_S", 60)
     child, stop = ScriptedChild(), Stop()
     async with engine(child) as client:
         task = asyncio.create_task(follow(client, "a", stop))
         await child.heard.get()
         stop.ask("cancelled")
-        assert await child.heard.get() == m.Cancel("a")
+        assert await asyncio.wait_for(child.heard.get(), 10) == m.Cancel("a")
         child.say(ended("a", "cancelled"))
         assert (await task)[-1].finish == "cancelled"
 
@@ -313,6 +317,53 @@ async def test_without_trace_only_text_is_recorded(database: Database, hub: Any)
         one.release("a")
         await recorder.finish(one, Ending("stop", "a"))
     assert [line.type for line in database.lines] == ["response.output_text.delta", "response.completed"]
+
+
+# ---------------------------------------------------------------- views
+
+
+class Looker:
+    """Stands in for the engine: every view is the same few bytes."""
+
+    async def view(self, **_: Any) -> bytes:
+        text = json.dumps({"__metadata__": {"view": "{}"}}).encode()
+        return struct.pack("<Q", len(text)) + text
+
+
+class Running:
+    """Stands in for the recorder: one response with a prompt of 10 tokens, 3 more released."""
+
+    def __init__(self, num_released: int) -> None:
+        self.token_ids = list(range(10 + num_released))
+        self.usage = Usage(10, 7)
+
+    def recording(self, _: UUID) -> Running:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("slug", "query", "released", "field"),
+    [
+        ("softmax", {"layer": 1}, 0, None),
+        ("logits", {}, 0, "step"),
+        ("logits", {}, 3, None),
+        ("logits", {"step": 2}, 3, None),
+        ("logits", {"step": 3}, 3, "step"),
+        ("attention", {"step": 3}, 3, "step"),
+        ("lens", {"position": 11}, 3, None),
+        ("lens", {"position": 12}, 3, "position"),
+        ("lens", {"position": 9}, 0, "position"),
+        ("embeddings", {"position": 5}, 0, None),
+    ],
+)
+async def test_a_view_shows_nothing_of_what_is_not_released(
+    slug: str, query: dict[str, Any], released: int, field: str | None
+) -> None:
+    request = ViewRequest(uuid4().hex, uuid4(), slug, query)
+    await answer(request, cast(Engine, Looker()), cast(Recorder, Running(released)), tokenizer())
+    result = ViewResult.unpack(await cache.aget(request.request_key))
+    assert (result.body is None, result.field) == (field is not None, field)
+    assert not result.code or result.code == "invalid_value"
 
 
 # ---------------------------------------------------------------- token texts
