@@ -114,6 +114,8 @@ else:
         "default": {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": DATA_DIR / "webtrace.sqlite3",
+            # Opening one and setting it up costs more than most queries. Threads of single requests close theirs.
+            "CONN_MAX_AGE": 60,
             "OPTIONS": {
                 # IMMEDIATE: without it, contending read-then-write transactions fail at once instead of waiting.
                 "transaction_mode": "IMMEDIATE",

@@ -29,7 +29,7 @@ def key(site: Site) -> str:
 @pytest.fixture(autouse=True)
 def fresh_limits() -> None:
     """Counts live in this process's memory, longer than a test's database."""
-    limiter.cache_clear()
+    limiter().storage.reset()
     cache.clear()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from openai import OpenAI
 
+from tests.service.browser import Browser
 from tests.service.fleet import FLEET_TEXT, Fleet, running_fleet
 from tests.service.socket_client import by_cookie, by_key, text_of
 from tests.services import Services
@@ -50,6 +52,21 @@ def test_openais_client(fleet: Fleet, fleet_key: str) -> None:
         assert FLEET_TEXT.startswith(text)
         stream = client.chat.completions.create(model="auto", messages=messages, max_tokens=20, stream=True)
         assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == text
+
+
+def test_requests_leave_no_connection_behind(fleet: Fleet, fleet_key: str) -> None:
+    def ask(_: int) -> int:
+        return Browser(fleet.url, {"Authorization": f"Bearer {fleet_key}"}).get("/api/v1/me").status
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(ask, range(40))) == {200}
+    code = """
+from django.db import connection
+with connection.cursor() as cursor:
+    cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+    result = cursor.fetchone()[0]
+"""
+    assert fleet.python(code) < 12  # this one, the sockets' and the worker's threads
 
 
 def test_limits_are_shared_and_forwarded_for_is_not_believed(fleet: Fleet) -> None:

@@ -79,7 +79,7 @@ class Hub:
 
     def run_on(self, work: Coroutine[Any, Any, Any]) -> None:
         """Something short that must be finished even if its socket goes."""
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(work, context=Context())
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 

@@ -16,7 +16,7 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from webtrace import journey
-from webtrace.api.database import in_database
+from webtrace.api.database import in_database, release_connection
 from webtrace.api.frames import MAX_NAME
 from webtrace.api.http import Problem, identify, read_body
 from webtrace.api.hub import Hub
@@ -66,6 +66,7 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
         asked = read_body(request, _decoder)
         _check(asked)
         completion = await _admit(request, principal, asked)
+        await in_database(release_connection)
     except Problem as problem:
         return _failure(problem)
     if asked.stream:
@@ -136,12 +137,28 @@ async def _admit(request: HttpRequest, principal: Principal, asked: ChatRequest)
         headers=shown_headers(headers),
         encrypted=is_encrypted({name.lower(): value for name, value in request.headers.items()}, request.scheme),
     )
-    outcome = await journey.admit(incoming, principal, keep=False)
+    outcome = await _admit_or_cancel(incoming, principal)
     if isinstance(outcome, journey.Refused):
         error = outcome.error
         field = error.field.removeprefix("sampling.").replace("input", "messages") if error.field else None
         raise Problem(_STATUS.get(error.code, 400), error.code, error.message, field, error.retry_after)
     return Completion(outcome.response_id, asked, int(time.time()))
+
+
+async def _admit_or_cancel(incoming: Incoming, principal: Principal) -> journey.Admitted | journey.Refused:
+    """A client that goes away meanwhile must not leave a response behind that nobody can come back to."""
+    admission = asyncio.ensure_future(journey.admit(incoming, principal, keep=False))
+
+    async def cancel() -> None:
+        outcome = await admission
+        if isinstance(outcome, journey.Admitted):
+            await cancel_response(outcome.response_id, reason="disconnected")
+
+    try:
+        return await asyncio.shield(admission)
+    except asyncio.CancelledError:
+        Hub.current().run_on(cancel())
+        raise
 
 
 async def _whole(completion: Completion) -> HttpResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from contextvars import Context
 from typing import Protocol
 from uuid import UUID
 
@@ -47,7 +48,8 @@ class Watch:
     def catch_up(self) -> None:
         """Read what the log has beyond this reader's place, in the background."""
         if self._reading is None:
-            self._reading = asyncio.create_task(self._read())
+            # An empty context: a request's would tie the reading to the thread of that request.
+            self._reading = asyncio.create_task(self._read(), context=Context())
         else:
             self._asked_again = True
 

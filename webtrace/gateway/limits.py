@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,9 +25,17 @@ class Allowance:
     resets_in_s: float
 
 
-@lru_cache(maxsize=1)
+_making = threading.Lock()
+
+
 def limiter() -> MovingWindowRateLimiter:
     """Counts in Redis where there is one, else in this process: both atomic."""
+    with _making:  # the library loads its parts when first used, which two threads must not do at once
+        return _limiter()
+
+
+@lru_cache(maxsize=1)
+def _limiter() -> MovingWindowRateLimiter:
     return MovingWindowRateLimiter(storage_from_string(settings.REDIS_URL or "memory://"))
 
 
