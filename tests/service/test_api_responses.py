@@ -112,6 +112,12 @@ def test_writing_by_session_needs_the_token_and_by_key_does_not(response: Respon
     assert with_key(owner).put(path(response, "/feedback"), {"rating": 1}, content_type=JSON).status_code == 200
 
 
+def test_nobody_is_told_so_before_any_token_is_asked_for(response: Response) -> None:
+    nobody = Client(enforce_csrf_checks=True)
+    assert nobody.put(path(response, "/feedback"), {"rating": 1}, content_type=JSON).status_code == 401
+    assert nobody.post("/v1/chat/completions", {}, content_type=JSON).status_code == 401
+
+
 def test_wrong_method_is_told_the_right_ones(response: Response, owner: User) -> None:
     got = signed_in(owner).post(path(response))
     assert (got.status_code, got["Allow"]) == (405, "GET")

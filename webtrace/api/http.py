@@ -76,8 +76,8 @@ def identify(request: HttpRequest, *, visitors: bool = False) -> Principal | Non
     try:
         if authorization := request.headers.get("Authorization"):
             return identity.by_key(authorization, place)
-        _check_csrf(request)
         principal = identity.by_session(request.COOKIES.get(settings.SESSION_COOKIE_NAME), place)
+        _check_csrf(request)
     except Unauthenticated as problem:
         if visitors and "Authorization" not in request.headers:
             return None
