@@ -194,7 +194,8 @@ export function heatmap(host, first) {
       plotly_hover: ({ points: [{ x, y }] }) => point({ row: y, column: x }),
       plotly_unhover: () => point(null),
     });
-    const note = spec.leavesOut
+    const holdsSink = spec.queries[0].position === 0 || spec.keys[0].position === 0;
+    const note = spec.leavesOut && holdsSink
       ? `The range leaves out ${spec.leavesOut}; what is larger there has the end colour. No value is rescaled.`
       : "No value is rescaled.";
     key.replaceChildren(legend("sequential", [logarithmic ? `${number(floor, 3)} or less` : "0", number(top, 3)], note));

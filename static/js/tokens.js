@@ -8,12 +8,18 @@
 import { element } from "./dom.js";
 
 const MARKS = { " ": "·", "\n": "↵", "\t": "⇥", "\r": "␍", "\u00a0": "⍽" };
-const BLANK = /([ \n\t\r\u00a0])/;
+const HIDDEN = /[\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]/; // has no ink of its own
+const BLANK = new RegExp(`([ \\n\\t\\r\\u00a0]|${HIDDEN.source})`);
 const BYTE = /\\x([0-9a-f]{2})/gi;
+
+/** The mark of a blank or inkless character; undefined for any other text. */
+function markOf(part) {
+  return MARKS[part] ?? (part.length === 1 && HIDDEN.test(part) ? `U+${part.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}` : undefined);
+}
 
 /** The token as one line of plain text with marks: for axis ticks, titles and options. */
 export function label(token) {
-  return token.text.split(BLANK).map((part) => MARKS[part] ?? part).join("") || "(empty)";
+  return token.text.split(BLANK).map((part) => markOf(part) ?? part).join("") || "(empty)";
 }
 
 /** Plain text for a chart that reads markup in its labels. */
@@ -38,9 +44,10 @@ export function joinedText(tokens) {
 }
 
 function content(token) {
-  return token.text.split(BLANK).filter(Boolean).map((part) =>
-    part in MARKS ? element("span", { class: "token-mark" }, MARKS[part]) : part,
-  );
+  return token.text.split(BLANK).filter(Boolean).map((part) => {
+    const mark = markOf(part);
+    return mark ? element("span", { class: "token-mark" }, mark) : part;
+  });
 }
 
 /**
@@ -75,7 +82,7 @@ export function describe(token) {
 
 /**
  * A run of consecutive tokens. Copying from it gives the real text, whatever the marks; pieces of one character are
- * drawn joined. `options(token)` gives each chip's options.
+ * drawn joined, with what they make behind them. `options(token)` gives each chip's options.
  */
 export function chips(tokens, options = () => ({})) {
   const shown = tokens.map((token, index) =>
@@ -84,7 +91,22 @@ export function chips(tokens, options = () => ({})) {
       ...options(token),
     }),
   );
-  return element("div", { class: "tokens", dir: "auto", oncopy: (event) => copyText(event, shown, tokens) }, shown);
+  return element("div", { class: "tokens", dir: "auto", oncopy: (event) => copyText(event, shown, tokens) }, joined(shown, tokens));
+}
+
+/** The chips, with runs of split characters put together. */
+function joined(shown, tokens) {
+  const parts = [];
+  for (let from = 0; from < tokens.length; ) {
+    let to = from + 1;
+    if (tokens[from].kind === "byte piece") while (tokens[to]?.kind === "byte piece") to += 1;
+    const run = shown.slice(from, to);
+    const whole = joinedText(tokens.slice(from, to));
+    const isWhole = run.length > 1 && !whole.includes("\ufffd"); // a character may still be unfinished
+    parts.push(isWhole ? element("span", { class: "token-run" }, run, element("bdi", { class: "token-whole", "aria-hidden": "true" }, whole)) : run);
+    from = to;
+  }
+  return parts;
 }
 
 function copyText(event, shown, tokens) {

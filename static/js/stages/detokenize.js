@@ -23,10 +23,17 @@ function hexadecimal(text) {
   ).join(" ");
 }
 
+/** The step that chose an end token: the last one, with neither text nor bytes of its own. */
+function endStep(steps, response) {
+  const last = steps.at(-1);
+  return response.finishReason === "stop" && last?.text === "" && last.held_bytes === 0 ? last : null;
+}
+
 export function draw(host, context) {
-  return fromContext(host, context, ({ report, steps, selection }) => [report, steps.length, selection.step], (now) => {
-    const { report, steps, selection } = now;
+  return fromContext(host, context, ({ report, steps, selection, response }) => [report, steps.length, selection.step, response.finishReason], (now) => {
+    const { report, steps, selection, response } = now;
     const shown = aroundStep(steps, selection.step);
+    const end = endStep(steps, response);
     return [
       report && facts([
         ["tokens", quantity("num_tokens", report.data.num_tokens, count)],
@@ -44,7 +51,7 @@ export function draw(host, context) {
           selected: step.step === selection.step,
           cells: [
             String(step.step), quantity(`id-${step.step}`, step.token, String), stepChip(now, step),
-            element("code", {}, hexadecimal(step.token_text)), element("bdi", { class: "released" }, step.text),
+            step === end ? "none: it ends the answer" : element("code", {}, hexadecimal(step.token_text)), element("bdi", { class: "released" }, step.text),
             step.held_bytes > 0 ? `${count(step.held_bytes)} bytes` : "",
           ],
         })),

@@ -16,6 +16,8 @@ export function sentence(context) {
   return `Exponentials made all scores positive, and division by their sum made them shares: head ${selection.head} of layer ${selection.layer} spread 100 % of the attention of “${label(token)}” over ${plural(selection.position + 1, "position")}. That is where this head read, not why.`;
 }
 
+const TILE = 500; // positions a side that one view may have
+
 const ready = ({ selection: { layer, position } }) => position !== null && layer !== null;
 const rowQuery = (now) => ready(now) && { row: ["softmax", pick(now)] };
 const pick = ({ selection: { layer, head, position } }) => ({ layer, head, position });
@@ -30,8 +32,15 @@ export function draw(host, context) {
   };
 }
 
+/** Bounds of a map's axis: everything while it fits one view, else the tile that the position lies in. */
+function tile(axis, position, length) {
+  const from = Math.floor(position / TILE) * TILE;
+  return { [`${axis}_from`]: from, [`${axis}_to`]: Math.min(length, from + TILE) };
+}
+
 /** The map of the whole head: it follows layer and head; the chosen cell follows query and key. */
 function drawMap(host, context) {
+  const part = element("p", { class: "note" });
   let chart = null;
   let latest = context;
   let drawn = null;
@@ -42,15 +51,18 @@ function drawMap(host, context) {
       selected: { query: latest.selection.position, key: chosenKey(latest) },
       onCell: (position, key) => latest.select({ position, key }),
     };
+    part.textContent = info.num_positions > TILE
+      ? `Positions ${info.query_from} to ${info.query_to - 1} reading ${info.key_from} to ${info.key_to - 1}, of ${info.num_positions}: the part around the chosen query and key.`
+      : "";
     if (chart) return chart.update(spec);
-    swap(host, heading("The map of this head: rows are queries, columns the keys they read"));
+    host.append(heading("The map of this head: rows are queries, columns the keys they read"), part);
     chart = heatmap(host, spec);
   }
   const query = (now) => {
     if (!ready(now)) return null;
     const length = numPositions(now.numPromptTokens, now.steps);
-    const { layer, head } = now.selection;
-    return { map: ["attention", { layer, head, query_to: length, key_to: length }] };
+    const { layer, head, position } = now.selection;
+    return { map: ["attention", { layer, head, ...tile("query", position, length), ...tile("key", chosenKey(now), length) }] };
   };
   const life = followViews(host, context, query, (views) => {
     drawn = views;
