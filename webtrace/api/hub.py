@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 RETRY_S = 0.25
 POLL_S = 1.0
 MARK_S = 4.0
+GOODBYE_S = 2.0  # for the last reads of the log when the process stops
 REJOIN_S = 3600.0  # a layer forgets group members after a day
 
 
@@ -84,7 +85,10 @@ class Hub:
         task.add_done_callback(self._background.discard)
 
     async def go_away(self) -> None:
-        """The process stops: tell every socket, which may connect and resume elsewhere."""
+        """The process stops: give every socket the ends that were just written, and tell it to connect elsewhere."""
+        last_reads = [watch.caught_up() for some in self._watches.values() for watch in some]
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*last_reads), GOODBYE_S)
         for listener in tuple(self.listeners):
             await listener.go_away()
 

@@ -53,6 +53,12 @@ class Watch:
         else:
             self._asked_again = True
 
+    async def caught_up(self) -> None:
+        """Read the log to its end, now."""
+        self.catch_up()
+        if self._reading is not None:
+            await asyncio.wait({self._reading})
+
     def close(self) -> None:
         if self._reading is not None:
             self._reading.cancel()
