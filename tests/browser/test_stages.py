@@ -6,16 +6,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.numpy
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from tests.browser.conftest import ask, await_end
+from tests.browser.visit import Journey, all_shown, map_of, shown, visit
 from tests.service.site import Site
 
 pytestmark = pytest.mark.browser
@@ -28,98 +26,22 @@ CLOSE = 2e-3  # between numbers that the packed kernel made in different batches
 HERE = {"layer": LAYER, "head": HEAD, "position": POSITION}
 
 
-@dataclass
-class Journey:
-    """The page after the answer has come, and what the service says about it over HTTP."""
-
-    page: Page
-    frames: list[str]
-    response: dict[str, Any] = field(default_factory=dict)
-    events: list[dict[str, Any]] = field(default_factory=list)
-    base: str = ""
-
-    def get(self, path: str) -> Any:
-        reply = self.page.request.get(f"{self.base}/api/v1/{path}")
-        assert reply.ok, reply.text()
-        return reply.json()
-
-    def view(self, slug: str, **query: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        path = f"{self.base}/api/v1/responses/{self.response['id']}/views/{slug}"
-        reply = self.page.request.get(path, params={name: str(value) for name, value in query.items()})
-        assert reply.ok, reply.text()
-        body = reply.body()
-        size = int.from_bytes(body[:8], "little")
-        info = json.loads(json.loads(body[8 : 8 + size])["__metadata__"]["view"])
-        return info, safetensors.numpy.load(body)
-
-    def open(self, slug: str, **selection: int) -> Locator:
-        chosen = "".join(f"&{name}={value}" for name, value in {**HERE, "step": 0, "key": KEY, **selection}.items())
-        self.page.evaluate("address => { location.hash = address; }", f"#stage={slug}{chosen}")
-        stage = self.page.locator(f"#stage-{slug}")
-        expect(stage).to_be_visible()
-        return stage
-
-    def of_type(self, kind: str) -> list[dict[str, Any]]:
-        return [event for event in self.events if event["type"] == kind]
-
-    @property
-    def steps(self) -> list[dict[str, Any]]:
-        return self.of_type("trace.step")
-
-    @property
-    def text(self) -> str:
-        return str(self.response["text"])
-
-
-def shown(stage: Locator, name: str) -> float:
-    """The full precision behind a number on the page."""
-    value = stage.locator(f'[data-name="{name}"]').first
-    expect(value).to_be_attached()
-    return float(str(value.get_attribute("data-value")))
-
-
-def all_shown(stage: Locator) -> dict[str, float]:
-    """Every number of the open stage by name."""
-    script = "all => all.map((one) => [one.dataset.name, Number(one.dataset.value)])"
-    return dict(stage.locator("[data-name][data-value]").evaluate_all(script))
+def open_at(journey: Journey, slug: str, **selection: int) -> Locator:
+    """The stage at an address that names all choices."""
+    chosen = "".join(f"&{name}={value}" for name, value in {**HERE, "step": 0, "key": KEY, **selection}.items())
+    journey.page.evaluate("address => { location.hash = address; }", f"#stage={slug}{chosen}")
+    stage = journey.page.locator(f"#stage-{slug}")
+    expect(stage).to_be_visible()
+    return stage
 
 
 @pytest.fixture(scope="module")
 def journey(browser: Browser, real_site: Site) -> Iterator[Journey]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-    page = context.new_page()
-    made = Journey(page, [], base=real_site.url)
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: made.frames.append(str(frame))))
-    page.goto(real_site.url)
-    ask(page, PROMPT)
-    await_end(page)
-    conversation = re.search(r"/c/([0-9a-f-]+)", page.url)
-    assert conversation is not None
-    answer = made.get(f"conversations/{conversation[1]}")["messages"][-1]
-    made.response = made.get(f"responses/{answer['response']['id']}")
-    made.events = read_events(made)
-    yield made
-    context.close()
-    assert complaints == []
-
-
-def is_complaint(message: ConsoleMessage) -> bool:
-    """The browser logs HTTP statuses by itself; the test that provokes one looks at what the page makes of it."""
-    return message.type == "error" and not message.text.startswith("Failed to load resource")
-
-
-def read_events(journey: Journey) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = []
-    epoch, after = 0, 0
-    while True:
-        page = journey.get(f"responses/{journey.response['id']}/events?epoch={epoch}&after={after}")
-        events += page["events"]
-        if not page["events"]:
-            return events
-        epoch, after = events[-1]["epoch"], events[-1]["sequence_number"]
+    with visit(browser, real_site) as made:
+        ask(made.page, PROMPT)
+        await_end(made.page)
+        made.read_back()
+        yield made
 
 
 def length(vector: np.ndarray) -> float:
@@ -201,7 +123,7 @@ EXPECTED: dict[str, Callable[[Journey], dict[str, float]]] = {
 @pytest.mark.parametrize("slug", EXPECTED)
 def test_a_value_of_every_stage_equals_the_same_computed_another_way(journey: Journey, slug: str) -> None:
     expected = EXPECTED[slug](journey)
-    stage = journey.open(slug)
+    stage = open_at(journey, slug)
     for name, value in expected.items():
         assert shown(stage, name) == pytest.approx(value, rel=CLOSE, abs=1e-3), name
 
@@ -211,7 +133,7 @@ CHECKED = [slug for slug in EXPECTED if slug not in ("gateway", "routing", "outp
 
 @pytest.mark.parametrize("slug", CHECKED)
 def test_the_browser_recomputes_what_the_server_says(journey: Journey, slug: str) -> None:
-    stage = journey.open(slug)
+    stage = open_at(journey, slug)
     stage.locator(".stage-fold > summary").click()
     expect(stage.locator(".stage-arithmetic [data-agrees]").first).to_be_visible()
     for box in stage.locator(".stage-arithmetic details > summary").all():
@@ -220,29 +142,29 @@ def test_the_browser_recomputes_what_the_server_says(journey: Journey, slug: str
 
 
 def test_retrieval_says_that_it_was_off_and_safety_gives_one_distribution(journey: Journey) -> None:
-    expect(journey.open("retrieval")).to_contain_text("No documents were searched")
-    stage = journey.open("input_safety")
+    expect(open_at(journey, "retrieval")).to_contain_text("No documents were searched")
+    stage = open_at(journey, "input_safety")
     expect(stage.locator("[data-name=decision]")).to_have_attribute("data-value", "allow")
     scores = stage.locator('[data-name^="score-"]').evaluate_all("all => all.map((one) => Number(one.dataset.value))")
     assert sum(scores) == pytest.approx(1, abs=1e-4)
 
 
 def test_every_token_stands_under_its_own_id(journey: Journey) -> None:
-    stage = journey.open("token_ids")
+    stage = open_at(journey, "token_ids")
     ids = stage.locator(".tokens .token-note").all_inner_texts()
     assert [int(text) for text in ids] == IDS
 
 
 @pytest.mark.parametrize("step", [0, 1])
 def test_the_probability_chart_shows_the_ledger(journey: Journey, step: int) -> None:
-    stage = journey.open("probabilities", step=step)
+    stage = open_at(journey, "probabilities", step=step)
     candidates = journey.steps[step]["candidates"]
     expect(stage.locator(f'[data-name="raw-{candidates[0][0]}"]')).to_be_visible()
     chart = all_shown(stage)
     for token, _, _, raw, final in candidates:
         assert (chart[f"raw-{token}"], chart[f"probability-{token}"]) == pytest.approx((raw, final))
     assert chart["raw-others"] == pytest.approx(1 - sum(row[3] for row in candidates))
-    stage = journey.open("sampling", step=step)
+    stage = open_at(journey, "sampling", step=step)
     expect(stage.locator("[data-name=survivors-top_k]")).to_be_visible()
     funnel = all_shown(stage)
     for result in journey.steps[step]["ledger"]["filters"]:
@@ -250,14 +172,8 @@ def test_the_probability_chart_shows_the_ledger(journey: Journey, step: int) -> 
         assert funnel[f"removed-{result['name']}"] == pytest.approx(result["removed_mass"])
 
 
-def map_of(stage: Locator) -> list[list[float | None]]:
-    plot = stage.locator(".heatmap-plot[data-drawn]")
-    expect(plot).to_be_visible()
-    return list(plot.evaluate("plot => plot.data[0].z"))
-
-
 def test_the_attention_map_is_the_view_cell_by_cell(journey: Journey) -> None:
-    drawn_map = map_of(journey.open("softmax"))
+    drawn_map = map_of(open_at(journey, "softmax"))
     _, tensors = journey.view("attention", layer=LAYER, head=HEAD)
     served = tensors["weights"]
     assert len(drawn_map) == len(served) == len(IDS) + len(journey.steps) - 1
@@ -269,7 +185,7 @@ def test_the_attention_map_is_the_view_cell_by_cell(journey: Journey) -> None:
 
 def test_keys_and_clicks_choose_cells_and_heads_without_scrolling(journey: Journey) -> None:
     page = journey.page
-    stage = journey.open("softmax")
+    stage = open_at(journey, "softmax")
     map_of(stage)
     stage.locator(".heatmap").focus()
     page.keyboard.press("ArrowUp")
@@ -291,7 +207,7 @@ def test_keys_and_clicks_choose_cells_and_heads_without_scrolling(journey: Journ
 
 def test_one_selection_rules_all_stages_and_survives_a_reload(journey: Journey) -> None:
     page = journey.page
-    journey.open("scores")
+    open_at(journey, "scores")
     page.locator("[data-picker=layer]").get_by_role("button", name="Next layer").click()
     expect(page).to_have_url(re.compile(f"layer={LAYER + 1}"))
     page.reload()
@@ -305,7 +221,7 @@ def test_a_view_that_cannot_be_had_says_so_and_can_be_asked_again(journey: Journ
     page = journey.page
     refuse = {"status": 503, "json": {"error": {"code": "unavailable", "message": "Busy just now"}}}
     page.route("**/views/mask?*", lambda route: route.fulfill(**refuse))
-    stage = journey.open("mask", layer=3)
+    stage = open_at(journey, "mask", layer=3)
     expect(stage.locator(".view-failed")).to_contain_text("Busy just now")
     page.unroute("**/views/mask?*")
     stage.get_by_role("button", name="Try again").click()
