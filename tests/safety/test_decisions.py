@@ -117,12 +117,19 @@ def test_the_passage_nearest_to_its_threshold_decides() -> None:
 
 def test_answers_are_allowed_refused_or_reviewed() -> None:
     assert judge_output("A joke.", [scored(0.4, 0.1)], CARD).decision == "allow"
-    assert judge_output("You are trash.", [scored(0.6)], CARD).decision == "refuse"
+    assert judge_output("You are trash.", [scored(0.85)], CARD).decision == "refuse"
     assert judge_output("Hm.", [scored(0.45, 0.45)], CARD).decision == "review"
     assert judge_output("Pay with 4111111111111111", [scored()], CARD).decision == "refuse"
     contact = judge_output("Write to jo@example.org", [scored()], CARD)
     assert contact.decision == "allow"
     assert contact.rules[0].rule == "contact-data"
+
+
+def test_an_answer_is_stopped_only_when_both_kinds_of_threshold_are_reached() -> None:
+    doubtful = scored(threat=0.6)
+    assert judge_input("I will hit you.", [doubtful], CARD).decision == "refuse"
+    assert judge_output("He will hit the ball.", [doubtful], CARD).decision == "allow"
+    assert judge_output("I'm going to kill you.", [doubtful], CARD).decision == "refuse"
 
 
 def test_a_judgement_becomes_what_the_page_is_told() -> None:

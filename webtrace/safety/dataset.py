@@ -35,6 +35,7 @@ FILES = (
     "near_misses_public_life",
     "near_misses_everyday",
     "answers",
+    "near_misses_answers",
 )
 LOOK_ALIKES = "look_alikes"
 """Harmless texts that look harmful. Nothing is ever trained on them."""

@@ -129,10 +129,13 @@ def _decide_output(hits: Sequence[RuleHit], heads: _Heads | None) -> _Verdict:
     for hit in hits:
         if hit.effect == "refuse":
             return _Verdict("refuse", _matched(hit))
-    if acting := _acting(hits, heads):
+    undecided = _undecided(heads)
+    lowered = any(hit.effect == "lower" for hit in hits)
+    # An answer has many windows and each can err: without a rule, both kinds of threshold must be reached.
+    if (acting := _acting(hits, heads)) and (undecided or lowered):
         return _Verdict("refuse", acting.reason)
-    if reason := _undecided(heads):
-        return _Verdict("review", reason)
+    if undecided:
+        return _Verdict("review", undecided)
     return _Verdict("allow", _quiet(heads))
 
 

@@ -27,8 +27,9 @@ L2 = 1e-3
 
 FOLD_SEED = 1
 MAX_ITERATIONS = 200
-CAUTION_RATE, ACT_RATE = 0.05, 0.02
-"""Shares of harmless training texts that may score above a threshold: one in twenty, one in fifty."""
+CAUTION_RATE, ACT_RATE, TOTAL_ACT_RATE = 0.05, 0.02, 0.01
+"""Shares of harmless training texts that may score above a threshold: one in twenty, one in fifty. For the harmful
+labels together one in a hundred: that threshold stops answers, and an answer has many windows."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ def train(examples: Sequence[Example], parts: Split, layer_means: NDArray[np.flo
     unseen = _cross_validated_scores(examples, parts.training, inputs, targets)
     thresholds, total = _calibrate(unseen, targets[parts.training])
     weight, bias = fit(inputs[parts.training], targets[parts.training])
-    settings = msgspec.json.encode([digest(examples), encoder_sha256, LAYERS, L2, CAUTION_RATE, ACT_RATE])
+    settings = msgspec.json.encode(
+        [digest(examples), encoder_sha256, LAYERS, L2, CAUTION_RATE, ACT_RATE, TOTAL_ACT_RATE]
+    )
     card = Card(
         technique=TECHNIQUE,
         version=hashlib.sha256(settings).hexdigest()[:12],
@@ -120,10 +123,12 @@ def _calibrate(scores: NDArray[np.float32], targets: NDArray[np.int64]) -> tuple
     """Thresholds of each harmful label and of their sum, set by how many harmless texts reach them."""
     columns = [LABELS.index(label) for label in HARMFUL]
     harmless = scores[~np.isin(targets, columns)]
-    per_label = {label: _thresholds(harmless[:, column]) for label, column in zip(HARMFUL, columns, strict=True)}
-    return per_label, _thresholds(harmless[:, columns].sum(axis=1))
+    per_label = {
+        label: _thresholds(harmless[:, column], ACT_RATE) for label, column in zip(HARMFUL, columns, strict=True)
+    }
+    return per_label, _thresholds(harmless[:, columns].sum(axis=1), TOTAL_ACT_RATE)
 
 
-def _thresholds(harmless: NDArray[np.float32]) -> Thresholds:
-    caution, act = np.quantile(harmless, [1 - CAUTION_RATE, 1 - ACT_RATE])
+def _thresholds(harmless: NDArray[np.float32], act_rate: float) -> Thresholds:
+    caution, act = np.quantile(harmless, [1 - CAUTION_RATE, 1 - act_rate])
     return Thresholds(caution=round(float(caution), 4), act=round(float(act), 4))
