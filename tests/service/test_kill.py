@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,20 @@ def read_again(site: Site, key: str, response_id: str, epoch: int = 0, after: in
         return talk.to_end()
 
 
+@contextmanager
+def silent_socket(site: Site, key: str) -> Iterator[None]:
+    """A client that opens the WebSocket and never says or answers anything, not even a close."""
+    host, port = site.host.split(":")
+    lines = [
+        "GET /ws/v1/ HTTP/1.1", f"Host: {site.host}", "Upgrade: websocket", "Connection: Upgrade",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version: 13", f"Authorization: Bearer {key}",
+    ]  # fmt: skip
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        assert b"101" in connection.recv(100)
+        yield
+
+
 def test_a_killed_engine_fails_its_responses_and_comes_back(slow_site: Site) -> None:
     key = slow_site.new_key()
     engine = engine_of(slow_site)
@@ -81,14 +96,14 @@ def test_an_orderly_end_interrupts_closes_sockets_and_leaves_no_engine(slow_site
     key = slow_site.new_key()
     engine = engine_of(slow_site)
     assert slow_site.process is not None
-    with by_key(slow_site, key) as talk:
+    with silent_socket(slow_site, key), silent_socket(slow_site, key), by_key(slow_site, key) as talk:
         events = begin(talk)
         slow_site.process.terminate()
         events += talk.to_end()
         assert events[-1]["type"] == "response.interrupted"
         assert events[-1]["text"] == text_of(events)
         assert talk.close_code() == 1012
-    assert slow_site.process.wait(timeout=20) == 0
+        assert slow_site.process.wait(timeout=20) == 0
     assert not is_running(engine)
     slow_site.start()
     assert answer(slow_site, key) == "length"

@@ -51,6 +51,7 @@ class Command(BaseCommand):
             server_name="webtrace",
         )
         server.run()
+        _end_tasks()
         if not server.listening_addresses:
             raise CommandError(
                 f"Port {options['port']} of {options['host']} cannot be listened on: another program has it, or it "
@@ -99,3 +100,12 @@ class _Service:
         except Exception:
             logger.exception("The sockets could not be closed in good order.")
         reactor.callLater(0, partial(reactor.stop))
+
+
+def _end_tasks() -> None:
+    """Let what still hangs on the stopped loop (sockets that never answered) end: the interpreter can crash on it."""
+    tasks = asyncio.all_tasks(twisted_loop)
+    for task in tasks:
+        task.cancel()
+    twisted_loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    twisted_loop.run_until_complete(twisted_loop.shutdown_asyncgens())
