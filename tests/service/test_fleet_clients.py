@@ -102,3 +102,13 @@ def test_a_key_revoked_elsewhere_closes_the_socket(fleet: Fleet) -> None:
         assert browser.submit(f"/accounts/keys/{revoke}").status == 200
         assert talk.next()["code"] == "unauthenticated"
         assert talk.close_code() == 4401
+
+
+def test_a_web_process_that_stops_says_so(fleet: Fleet, fleet_key: str) -> None:
+    """The last test of this fleet: nothing answers afterwards."""
+    with by_key(fleet, fleet_key) as talk:
+        talk.create()
+        talk.until("trace.step")
+        assert fleet.process is not None
+        fleet.process.terminate()
+        assert talk.close_code() == 1012

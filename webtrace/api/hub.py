@@ -16,6 +16,7 @@ from channels.layers import get_channel_layer
 from django.db.models import Max
 
 from webtrace.api.database import in_database
+from webtrace.api.transport import before_shutdown
 from webtrace.api.watch import Sink, Watch
 from webtrace.conversations import live
 from webtrace.conversations.log import Place
@@ -61,7 +62,8 @@ class Hub:
     def current(cls) -> Hub:
         loop = asyncio.get_running_loop()
         if loop not in cls._of_loop:
-            cls._of_loop[loop] = cls()
+            cls._of_loop[loop] = hub = cls()
+            before_shutdown(hub.go_away)
         return cls._of_loop[loop]
 
     def watch(self, response_id: UUID, place: Place, sink: Sink) -> Watch:
