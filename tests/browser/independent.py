@@ -6,42 +6,99 @@ the product: nothing here may import it.
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gguf
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+# Of the file format: numbers by their type's code, the codes of texts and lists, where tensors may begin.
+NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
+STRING, LIST = 8, 9
+ALIGNMENT = 32
 
 
 class Weights:
     """Tensors of a GGUF file by their own names, dequantised when asked for."""
 
     def __init__(self, path: Path) -> None:
-        reader = gguf.GGUFReader(path)
-        self._tensors = {tensor.name: tensor for tensor in reader.tensors}
-
-        def field(name: str) -> Any:
-            return reader.get_field(f"llama.{name}").contents()
-
-        self.n_layers = int(field("block_count"))
-        self.n_heads = int(field("attention.head_count"))
-        self.n_kv_heads = int(field("attention.head_count_kv"))
-        self.base = float(field("rope.freq_base"))
-        self.epsilon = float(field("attention.layer_norm_rms_epsilon"))
-        self.context_length = int(field("context_length"))
+        self._bytes = np.memmap(path, dtype=np.uint8, mode="r")
+        header = _Header(self._bytes)
+        self._tensors = header.tensors
+        fields = {name.removeprefix("llama."): value for name, value in header.fields.items()}
+        self.n_layers: int = fields["block_count"]
+        self.n_heads: int = fields["attention.head_count"]
+        self.n_kv_heads: int = fields["attention.head_count_kv"]
+        self.base: float = fields["rope.freq_base"]
+        self.epsilon: float = fields["attention.layer_norm_rms_epsilon"]
+        self.context_length: int = fields["context_length"]
         self.embedding = self["token_embd"]
         self.width = self.embedding.shape[1]
         self.head_width = self.width // self.n_heads
 
     def __getitem__(self, name: str) -> Array:
         stored = self._tensors[f"{name}.weight"]
-        found: Array = gguf.dequantize(stored.data, stored.tensor_type).astype(np.float64)
-        return found
+        block, block_bytes = gguf.GGML_QUANT_SIZES[stored.kind]
+        row_bytes = stored.shape[-1] // block * block_bytes
+        rows = math.prod(stored.shape[:-1])
+        packed = self._bytes[stored.begin : stored.begin + rows * row_bytes].reshape(rows, row_bytes)
+        return np.asarray(gguf.dequantize(packed, stored.kind).reshape(stored.shape), dtype=np.float64)
+
+
+class _Stored(NamedTuple):
+    shape: tuple[int, ...]
+    kind: gguf.GGMLQuantizationType
+    begin: int
+
+
+class _Header:
+    """Fields and tensors of a GGUF file. The package's own reader spends seconds on the lists of the tokenizer,
+    which are stepped over here: they come as None."""
+
+    def __init__(self, data: NDArray[np.uint8]) -> None:
+        self._data = data
+        self._at = 4 + 4  # the magic word and the version
+        num_tensors, num_fields = self._number("Q"), self._number("Q")
+        self.fields: dict[str, Any] = {self._text(): self._value(self._number("I")) for _ in range(num_fields)}
+        found = [self._tensor() for _ in range(num_tensors)]
+        start = -(-self._at // ALIGNMENT) * ALIGNMENT
+        self.tensors = {name: stored._replace(begin=start + stored.begin) for name, stored in found}
+
+    def _number(self, code: str) -> Any:
+        (value,) = struct.unpack_from(f"<{code}", self._data.data, self._at)
+        self._at += struct.calcsize(f"<{code}")
+        return value
+
+    def _text(self) -> str:
+        length = self._number("Q")
+        self._at += length
+        return bytes(self._data[self._at - length : self._at]).decode()
+
+    def _value(self, kind: int) -> Any:
+        if kind == STRING:
+            return self._text()
+        if kind != LIST:
+            return self._number(NUMBERS[kind])
+        inner, count = self._number("I"), self._number("Q")
+        if inner != STRING:
+            self._at += count * struct.calcsize(f"<{NUMBERS[inner]}")
+            return None
+        for _ in range(count):
+            length = self._number("Q")
+            self._at += length
+        return None
+
+    def _tensor(self) -> tuple[str, _Stored]:
+        name = self._text()
+        sizes = [self._number("Q") for _ in range(self._number("I"))]
+        kind = gguf.GGMLQuantizationType(self._number("I"))
+        return name, _Stored(tuple(reversed(sizes)), kind, self._number("Q"))
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,8 @@ class Known:
 
     def logits(self, step: int) -> np.ndarray:
         """Float64 logits [vocabulary] of a step, from the independent pass."""
-        return self.exact.logits[len(self.prompt) - 1 + step]
+        row: np.ndarray = self.exact.logits[len(self.prompt) - 1 + step]
+        return row
 
     def run_logits(self, step: int) -> np.ndarray:
         """Those of the same kernel, [vocabulary]."""
