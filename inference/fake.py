@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from time import monotonic, sleep
@@ -204,9 +204,21 @@ class FakeEngine:
 
 
 def _fake_ledger(request: Generate, vocabulary: int) -> Ledger:
-    names: Sequence[FilterName] = ("logit_bias", "penalties", "temperature", "top_k", "top_p", "min_p")
-    filters = [FilterResult(name, None, False, vocabulary, 0.0) for name in names]
-    return Ledger(filters=filters, draw=0.25, greedy=request.sampling.temperature == 0)
+    sampling = request.sampling
+    values: dict[FilterName, Any] = {
+        "logit_bias": sampling.logit_bias,
+        "penalties": {
+            "repetition": sampling.repetition_penalty,
+            "presence": sampling.presence_penalty,
+            "frequency": sampling.frequency_penalty,
+        },
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
+    }
+    filters = [FilterResult(name, value, False, vocabulary, 0.0) for name, value in values.items()]
+    return Ledger(filters=filters, draw=0.25, greedy=sampling.temperature == 0)
 
 
 def _fake_card() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect, sync_playwright
 
 from tests.require import missing
 from tests.service.site import Site, running_site
@@ -99,17 +99,18 @@ def _watch(page: Page, site: Site, complaints: list[str]) -> None:
         if message.type == "error" and not message.text.startswith("Failed to load resource"):
             complaints.append(f"console: {message.text}")
 
+    def asked(dialog: Dialog) -> None:
+        complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def requested(request: Request) -> None:
+        if not request.url.startswith((site.url, "data:", "blob:")):
+            complaints.append(f"request to {request.url}")
+
     page.on("console", heard)
-    page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-    page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-    page.on(
-        "request",
-        lambda request: (
-            None
-            if request.url.startswith((site.url, "data:", "blob:"))
-            else complaints.append(f"request to {request.url}")
-        ),
-    )
+    page.on("pageerror", lambda error: complaints.append(f"error: {error.stack or error}"))
+    page.on("dialog", asked)
+    page.on("request", requested)
 
 
 def ask(page: Page, text: str) -> None:

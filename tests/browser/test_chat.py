@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -14,15 +15,14 @@ from tests.service.site import Site
 pytestmark = pytest.mark.browser
 
 
-def api(page: Page, path: str) -> dict:
-    """What the service itself says, asked by the page's own session."""
-    reply = page.request.get(f"{page.url.split('/c/')[0].rstrip('/')}/api/v1/{path}")
+def conversation_of(page: Page) -> dict[str, Any]:
+    """What the service itself says of the open conversation, asked by the page's own session."""
+    found = re.fullmatch(r"(.*)/c/([0-9a-f-]+)(#.*)?", page.url)
+    assert found is not None
+    reply = page.request.get(f"{found[1]}/api/v1/conversations/{found[2]}")
     assert reply.ok, reply.text()
-    return reply.json()
-
-
-def conversation_of(page: Page) -> dict:
-    return api(page, f"conversations/{re.search(r'/c/([0-9a-f-]+)', page.url)[1]}")
+    conversation: dict[str, Any] = reply.json()
+    return conversation
 
 
 def test_first_visit_says_what_will_be_seen_and_an_example_starts_it(site: Site, open_page: Open) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -161,11 +163,12 @@ def test_reading_is_not_pulled_to_the_end(site: Site, open_page: Open) -> None:
 def test_the_account_pages_share_the_look(site: Site, open_page: Open) -> None:
     page = open_page(site, "/accounts/signup/", width=360, height=740)
     assert_fits(page)
-    page.get_by_label("Username").fill("visitor-of-the-look")
-    page.get_by_label("Password", exact=True).fill("a long enough phrase")
+    name = f"visitor-{uuid.uuid4().hex[:8]}"
+    page.get_by_label("Username").fill(name)
+    page.get_by_label("Password:", exact=True).fill("a long enough phrase")
     page.get_by_label("Password confirmation").fill("a long enough phrase")
     page.get_by_role("button", name="Sign up").click()
-    expect(page.get_by_role("link", name="visitor-of-the-look")).to_be_visible()
+    expect(page.get_by_role("link", name=name)).to_be_visible()
     page.goto(f"{site.url}/accounts/keys/")
     page.get_by_role("button", name="Make a key").click()
     expect(page.locator("[data-name=new-key]")).to_contain_text("wt_")

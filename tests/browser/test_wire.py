@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Open, ask, await_end
 from tests.browser.wire import Event, Script, Wire
@@ -40,7 +40,7 @@ def asked(site: Site, open_page: Open, text: str = "hello") -> tuple[Page, Wire,
     return page, wire, script
 
 
-def growing(page: Page):
+def growing(page: Page) -> Locator:
     return page.locator(".answer-text.growing").last
 
 
