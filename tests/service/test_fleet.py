@@ -22,7 +22,7 @@ def fleet(services: Services) -> Iterator[Fleet]:
         yield running
 
 
-def test_two_answers_are_shared_between_the_workers(fleet: Fleet) -> None:
+def test_each_answer_goes_to_the_least_busy_worker(fleet: Fleet) -> None:
     with by_key(fleet, fleet.new_key()) as talk:
         talk.create("one", sampling=LONG)
         events = talk.until("trace.step")
@@ -34,10 +34,15 @@ def test_two_answers_are_shared_between_the_workers(fleet: Fleet) -> None:
                 ends.append(events[-1])
     for end in ends:
         assert text_of(events, end["response_id"]) == end["text"] == FLEET_TEXT
-    workers = {event["worker_id"] for event in events if event["type"] == "response.in_progress"}
-    assert len(workers) == 2, "the second went to the worker that was less busy"
-    routing = [event["data"] for event in events if event.get("stage") == "routing"]
-    assert all(len(report["workers"]) == 2 for report in routing)
+    takers = {event["response_id"]: event["worker_id"] for event in events if event["type"] == "response.in_progress"}
+    for event in events:
+        if event.get("stage") == "routing":
+            rows = event["data"]["workers"]
+            (chosen,) = [row for row in rows if row["chosen"]]
+            assert chosen["worker_id"] == takers[event["response_id"]]
+            least = min(row["num_running"] + row["num_waiting"] for row in rows)
+            waited = "waited too long" in event["data"]["reason"]  # on a machine that is busy with other things
+            assert chosen["num_running"] + chosen["num_waiting"] == least or waited
 
 
 def test_cancel_reaches_the_right_worker(fleet: Fleet) -> None:
@@ -74,3 +79,16 @@ def test_a_killed_worker_is_noticed_and_another_goes_on(fleet: Fleet) -> None:
         talk.create(sampling={"max_tokens": 5})
         assert talk.to_end()[-1]["finish_reason"] == "length"
     fleet.workers[worker].wait()
+
+
+def test_a_worker_that_is_told_to_stop_gives_up_its_response_at_once(fleet: Fleet) -> None:
+    fleet.add_worker()
+    with by_key(fleet, fleet.new_key()) as talk:
+        talk.create(sampling=LONG)
+        events = talk.until("trace.step")
+        worker = next(event["worker_id"] for event in events if event["type"] == "response.in_progress")
+        fleet.workers[worker].terminate()
+        events += talk.to_end()
+    assert events[-1]["type"] == "response.interrupted"
+    assert events[-1]["text"] == text_of(events), "nothing that was shown is lost"
+    assert fleet.workers[worker].wait(timeout=20) == 0

@@ -38,13 +38,13 @@ def sweep() -> Found:
     found = Found()
     lease = datetime.timedelta(seconds=settings.LEASE_S)
     lost = Q(worker__seen_at__lt=Now() - lease) | Q(worker__stopped_at__isnull=False)
-    for response_id, worker_id in Job.objects.filter(lost).values_list("pk", "worker"):
+    for response_id, worker_id in list(Job.objects.filter(lost).values_list("pk", "worker")):
         if ended := jobs.interrupt(response_id=response_id, worker_id=str(worker_id)):
             logger.warning("Worker %s is lost: response %s ends interrupted.", worker_id, response_id)
             found.ended.append(ended)
     grace = datetime.timedelta(seconds=settings.UNWATCHED_GRACE_S)
     unwatched = Job.objects.filter(watched_at__lt=Now() - grace, cancel_requested="")
-    for response_id in unwatched.values_list("pk", flat=True):
+    for response_id in list(unwatched.values_list("pk", flat=True)):
         result = jobs.cancel(response_id=response_id, reason="disconnected")
         if result.ended:
             found.ended.append(result.ended)
