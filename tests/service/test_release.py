@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,7 +49,8 @@ def test_what_output_safety_withholds_never_leaves(site: Site) -> None:
     end = events[-1]
     assert (end["type"], end["finish_reason"]) == ("response.incomplete", "content_filter")
     assert end["text"] == text_of(events) == "Here is a harmless first sentence."
-    assert "4111" not in str(events)
+    without_measurements = re.sub(r"\d+\.\d+(e-?\d+)?", "", str(events))  # any digits can occur in a time
+    assert "4111" not in without_measurements
     report = stages(events)["output_safety"]
     assert report["outcome"] == "ended_here"
     assert [window["decision"] for window in report["data"]["windows"]] == ["allow", "refuse"]
