@@ -11,11 +11,7 @@ export function quantity(name, value, format = number) {
   return element("span", { class: "quantity", "data-name": name, "data-value": String(value) }, format(value));
 }
 
-/** A paragraph; `note` for what a picture does not say by itself. */
-export function text(...children) {
-  return element("p", {}, children);
-}
-
+/** A paragraph for what a picture does not say by itself. */
 export function note(...children) {
   return element("p", { class: "note" }, children);
 }

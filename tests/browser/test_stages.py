@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.browser.conftest import ask, await_end
+from tests.browser.conftest import ask
 from tests.browser.visit import Journey, all_shown, map_of, shown, visit
 from tests.service.site import Site
 
 pytestmark = pytest.mark.browser
 
 PROMPT = "Tell me a political joke"
+SAMPLING = {"temperature": 0.8, "seed": 7, "max_tokens": 24}  # the same short answer every time
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "reference.json").read_text())["cases"][0]
 LAYER, HEAD, POSITION, KEY = 14, 4, 34, 28  # the last position of the prompt and the token " joke"
 HEAD_WIDTH = 64
@@ -38,8 +39,11 @@ def open_at(journey: Journey, slug: str, **selection: int) -> Locator:
 @pytest.fixture(scope="module")
 def journey(browser: Browser, real_site: Site) -> Iterator[Journey]:
     with visit(browser, real_site) as made:
+        made.page.evaluate("settings => localStorage.setItem('sampling', settings)", json.dumps(SAMPLING))
+        made.page.reload()
         ask(made.page, PROMPT)
-        await_end(made.page)
+        end = re.compile("Complete|Cut at the limit")
+        expect(made.page.locator(".answer-state").last).to_contain_text(end, timeout=60_000)
         made.read_back()
         yield made
 

@@ -51,7 +51,7 @@ export function draw(host, context) {
           ],
         })),
       }),
-      note("“Read” counts the tokens that stood before the step; thanks to the cache only the newest is computed anew. The probability is the model's own, before any filter."),
+      note("Rank 0 is the likeliest token. “Read” counts the tokens that stood before the step; thanks to the cache only the newest is computed anew. The probability is the model's own, before any filter."),
     ];
   });
 }

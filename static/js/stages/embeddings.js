@@ -3,7 +3,7 @@
 import { strip } from "../charts.js";
 import { element } from "../dom.js";
 import { count, number, shape, short } from "../format.js";
-import { agrees, facts, fold, fromViews, norm, note, quantity, signedBar, sum, sumOfSizes, table, tokenAt } from "../parts.js";
+import { agrees, facts, fold, formula, fromViews, norm, note, quantity, signedBar, sum, sumOfSizes, table, tokenAt } from "../parts.js";
 import { chip, label, named } from "../tokens.js";
 
 export const uses = ["position"];
@@ -64,7 +64,7 @@ function cosineOf(row, other, name, id, served) {
   const products = Array.from(row, (value, index) => value * other[index]);
   return [
     note(`The cosine divides the dot product with the row of “${name}” by both lengths:`),
-    element("p", { class: "formula" }, `${number(sum(products))} / (${number(norm(row))} · ${number(norm(other))})`),
+    formula(`${number(sum(products))} / (${number(norm(row))} · ${number(norm(other))})`),
     agrees(`cosine-${id}`, sum(products) / (norm(row) * norm(other)), served),
   ];
 }

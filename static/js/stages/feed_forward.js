@@ -1,9 +1,8 @@
 /** Stage 18: the feed-forward part: gate, up, their product, and the strongest neurons. */
 
 import { strip } from "../charts.js";
-import { element } from "../dom.js";
 import { count, number, percent, shape } from "../format.js";
-import { agrees, facts, fold, fromViews, norm, note, quantity, signedBar, table, tokenAt } from "../parts.js";
+import { agrees, facts, fold, formula, fromViews, norm, note, quantity, signedBar, table, tokenAt } from "../parts.js";
 import { label } from "../tokens.js";
 
 export const uses = ["layer", "position"];
@@ -53,7 +52,7 @@ export function arithmetic(host, context) {
       const up = tensors.up.data[index];
       const neuron = tensors.neurons.data[index];
       return [
-        element("p", { class: "formula" }, `neuron ${neuron}: ${number(gate)} / (1 + exp(−(${number(gate)}))) × ${number(up)}`),
+        formula(`neuron ${neuron}: ${number(gate)} / (1 + exp(−(${number(gate)}))) × ${number(up)}`),
         agrees(`neuron-${neuron}`, (gate / (1 + Math.exp(-gate))) * up, tensors.activation.data[index], exact ? {} : { tolerance: BFLOAT16 }),
       ];
     };

@@ -2,7 +2,7 @@
 
 import { element } from "../dom.js";
 import { number } from "../format.js";
-import { facts, fromContext, heading, note, table } from "../parts.js";
+import { facts, fromContext, heading, note } from "../parts.js";
 import { plainLabel, rulesTable, scoresTable } from "../safety.js";
 
 export const uses = [];

@@ -2,7 +2,7 @@
 
 import { element } from "../dom.js";
 import { bytes, count, duration, percent, plural, short } from "../format.js";
-import { agrees, facts, fromContext, fromViews, heading, note, quantity, sum, table } from "../parts.js";
+import { agrees, facts, formula, fromContext, fromViews, heading, note, quantity, sum, table } from "../parts.js";
 import { chip, named } from "../tokens.js";
 
 export const uses = [];
@@ -88,7 +88,7 @@ export function arithmetic(host, context) {
     const numbers = 2 * model.n_layers * model.n_kv_heads * model.head_width;
     return [
       note("One position keeps a key and a value for every layer and key head:"),
-      element("p", { class: "formula" }, `2 · ${model.n_layers} layers · ${model.n_kv_heads} heads · ${model.head_width} = ${count(numbers)} numbers, ${short(perPosition / numbers)} bytes each = ${bytes(perPosition)}`),
+      formula(`2 · ${model.n_layers} layers · ${model.n_kv_heads} heads · ${model.head_width} = ${count(numbers)} numbers, ${short(perPosition / numbers)} bytes each = ${bytes(perPosition)}`),
       agrees("num_bytes", numbers * Math.round(perPosition / numbers) * data.num_blocks * data.block_size, data.num_bytes, { format: bytes }),
       steps.length > 0 && [
         note("Rows reused, added up over the steps:"),

@@ -42,7 +42,7 @@ function drawLogits(host, context) {
       facts([
         ["chosen token", chip(named(info.token, info.token_texts))],
         ["its logit", quantity("token_logit", info.token_logit)],
-        ["its rank", quantity("token_rank", info.token_rank, count)],
+        ["its rank (0 is the highest)", quantity("token_rank", info.token_rank, count)],
         ["smallest", quantity("minimum", info.minimum)],
         ["mean", quantity("mean", info.mean)],
         ["spread (standard deviation)", quantity("std", info.std)],

@@ -1,8 +1,7 @@
 /** Stage 13: which keys a query may look at. */
 
-import { element } from "../dom.js";
 import { count, number, plural } from "../format.js";
-import { agrees, facts, fromViews, note, quantity, table, tokenAt, tokensBetween } from "../parts.js";
+import { agrees, facts, formula, fromViews, note, quantity, table, tokenAt, tokensBetween } from "../parts.js";
 import { maskSquare } from "../charts.js";
 import { chip, label } from "../tokens.js";
 
@@ -50,7 +49,7 @@ export function draw(host, context) {
 
 export function arithmetic(host, context) {
   return fromViews(host, context, queries, ({ rows: { info } }, { selection }) => [
-    element("p", { class: "formula" }, `positions 0 to ${selection.position}: ${selection.position} + 1 keys`),
+    formula(`positions 0 to ${selection.position}: ${selection.position} + 1 keys`),
     agrees("allowed", selection.position + 1, info.num_allowed, { format: count }),
   ]);
 }

@@ -2,7 +2,7 @@
 
 import { element, shape, swap } from "../dom.js";
 import { number, short } from "../format.js";
-import { agrees, facts, fold, followViews, fromViews, note, quantity, table, tokenAt } from "../parts.js";
+import { agrees, facts, fold, followViews, formula, fromViews, note, quantity, table, tokenAt } from "../parts.js";
 import { label } from "../tokens.js";
 
 export const uses = ["layer", "head", "position"];
@@ -101,8 +101,7 @@ export function arithmetic(host, context) {
       const mine = turned(before, angles[pair]);
       const terms = Math.hypot(...before);
       return [
-        element("p", { class: "formula" },
-          `pair ${pair}: a = ${number(before[0])}, b = ${number(before[1])}, angle = ${number(angles[pair])}; a cos − b sin and a sin + b cos`),
+        formula(`pair ${pair}: a = ${number(before[0])}, b = ${number(before[1])}, angle = ${number(angles[pair])}; a cos − b sin and a sin + b cos`),
         agrees(`q-${2 * pair}`, mine[0], after[0], { title: `number ${2 * pair}`, terms: terms * 100 }),
         agrees(`q-${2 * pair + 1}`, mine[1], after[1], { title: `number ${2 * pair + 1}`, terms: terms * 100 }),
       ];

@@ -2,7 +2,7 @@
 
 import { element } from "../dom.js";
 import { number, percent, short } from "../format.js";
-import { agrees, bar, facts, fold, fromContext, heading, note, quantity, sum, sumOfSizes, table } from "../parts.js";
+import { agrees, bar, facts, fold, formula, fromContext, heading, note, quantity, sum, sumOfSizes, table } from "../parts.js";
 import { chip, label, named } from "../tokens.js";
 
 export const uses = ["step"];
@@ -34,7 +34,7 @@ export function draw(host, context) {
         ["step", String(selection.step)],
         ["entropy", [quantity("entropy", step.entropy), " nats"]],
         ["as many choices as", [quantity("perplexity", Math.exp(step.entropy), short), " equally likely tokens"]],
-        ["rank of the chosen token", quantity("rank", step.rank, String)],
+        ["rank of the chosen token (0 is the likeliest)", quantity("rank", step.rank, String)],
       ]),
       element("div", { class: "probability-chart" }, table({
         name: "candidates", caption: `The most probable tokens at step ${selection.step}; bars run from 0 to ${percent(most)}`,
@@ -69,9 +69,9 @@ export function arithmetic(host, context) {
     const [best] = rows;
     return [
       note("Softmax divides each token's exponential by the sum over the whole vocabulary. That sum follows from the best token, and must then give every other probability:"),
-      element("p", { class: "formula" }, `total = exp(logit − ${number(best.logit)}) summed over all tokens = 1 / ${number(best.raw)} = ${number(1 / best.raw)}`),
+      formula(`total = exp(logit − ${number(best.logit)}) summed over all tokens = 1 / ${number(best.raw)} = ${number(1 / best.raw)}`),
       rows.slice(1, 4).map((row) => [
-        element("p", { class: "formula" }, `${label(row)}: exp(${number(row.logit)} − ${number(best.logit)}) / ${number(1 / best.raw)}`),
+        formula(`${label(row)}: exp(${number(row.logit)} − ${number(best.logit)}) / ${number(1 / best.raw)}`),
         agrees(`raw-${row.id}`, Math.exp(row.logit - best.logit) * best.raw, row.raw),
       ]),
       fold("other-rows", "The other rows", () => rows.slice(4).map((row) =>

@@ -1,9 +1,8 @@
 /** Stage 17: the state of a position through the layers: old state plus updates, and the norm before each part. */
 
 import { lines } from "../charts.js";
-import { element } from "../dom.js";
 import { number } from "../format.js";
-import { agrees, facts, fold, fromViews, heading, keptCharts, norm, note, quantity, sumOfSizes, table, tokenAt } from "../parts.js";
+import { agrees, fold, formula, fromViews, heading, keptCharts, norm, note, quantity, sumOfSizes, table, tokenAt } from "../parts.js";
 import { label } from "../tokens.js";
 
 export const uses = ["layer", "position"];
@@ -65,11 +64,11 @@ export function arithmetic(host, context) {
       note("Old + attention update + feed-forward update, coordinate by coordinate:"),
       [0, 1, 2].map(check),
       note("The root of the mean square, by which the copy is divided before attention reads it:"),
-      element("p", { class: "formula" }, `√(${number(squares)} / ${old.length}) = ${number(rms)}`),
+      formula(`√(${number(squares)} / ${old.length}) = ${number(rms)}`),
       agrees("root_mean_square", rms, info.root_mean_square),
       note(`With ${number(info.epsilon)} added under the root, so that nothing is ever divided by zero, and each coordinate times a learned weight:`),
       [0, 1, 2].map((index) => [
-        element("p", { class: "formula" }, `${number(old[index])} / ${number(divisor)} × ${number(tensors.norm_weight.data[index])}`),
+        formula(`${number(old[index])} / ${number(divisor)} × ${number(tensors.norm_weight.data[index])}`),
         agrees(`normed-${index}`, (old[index] / divisor) * tensors.norm_weight.data[index], tensors.normed.data[index]),
       ]),
       note("Lengths of all five states, from their own numbers:"),

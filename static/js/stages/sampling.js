@@ -2,7 +2,7 @@
 
 import { element } from "../dom.js";
 import { count, number, percent, plural } from "../format.js";
-import { agrees, bar, facts, fold, fromContext, heading, note, quantity, sum, table } from "../parts.js";
+import { agrees, bar, facts, fold, formula, fromContext, heading, note, quantity, sum, table } from "../parts.js";
 import { chip, label, named } from "../tokens.js";
 
 export const uses = ["step"];
@@ -65,7 +65,7 @@ export function draw(host, context) {
         ["step", String(selection.step)],
         ["chosen", chip(named(step.token, { [step.token]: step.token_text }))],
         ["its probability after the filters", step.logprob === null ? null : quantity("probability", Math.exp(step.logprob), percent)],
-        ["its rank before them", quantity("rank", step.rank, String)],
+        ["its rank before them (0 is the likeliest)", quantity("rank", step.rank, String)],
         ["seed", report ? quantity("seed", report.data.seed, String) : null],
       ]),
       table({
@@ -125,7 +125,7 @@ export function arithmetic(host, context) {
       ],
       !greedy && !reordered(step) && second && [
         note("Filters remove tokens but keep the proportions of those that stay; only temperature changes them:"),
-        element("p", { class: "formula" }, `${label(second)} : ${label(best)} = exp((${number(second.logit)} − ${number(best.logit)}) / ${number(temperature)})`),
+        formula(`${label(second)} : ${label(best)} = exp((${number(second.logit)} − ${number(best.logit)}) / ${number(temperature)})`),
         agrees("proportion", Math.exp((second.logit - best.logit) / temperature), second.final / best.final),
       ],
       !greedy && chosen && chosen.from !== null && [

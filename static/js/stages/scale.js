@@ -1,9 +1,8 @@
 /** Stage 12: every score divided by the root of the head width. */
 
-import { element } from "../dom.js";
 import { count, number, plural } from "../format.js";
 import { chosenKey, keyChip, shownKeys } from "../keys.js";
-import { agrees, facts, fold, fromViews, note, quantity, signedBar, table, tokenAt } from "../parts.js";
+import { agrees, facts, fold, formula, fromViews, note, quantity, signedBar, table, tokenAt } from "../parts.js";
 import { label } from "../tokens.js";
 
 export const uses = ["layer", "head", "position"];
@@ -59,7 +58,7 @@ export function arithmetic(host, context) {
     const root = Math.sqrt(now.model.head_width);
     const { raw, scaled } = tensors;
     const check = (index) => [
-      element("p", { class: "formula" }, `${label(tokenAt(now, index))}: ${number(raw.data[index])} / ${number(root)}`),
+      formula(`${label(tokenAt(now, index))}: ${number(raw.data[index])} / ${number(root)}`),
       agrees(`scaled-${index}`, raw.data[index] / root, scaled.data[index]),
     ];
     const key = chosenKey(now);

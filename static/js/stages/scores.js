@@ -1,10 +1,9 @@
 /** Stage 11: the dot products of one query with all keys, and one of them opened. */
 
-import { element } from "../dom.js";
 import { strip } from "../charts.js";
 import { count, number, plural, short } from "../format.js";
 import { chosenKey, keyChip, shownKeys } from "../keys.js";
-import { agrees, facts, fold, fromViews, heading, note, norm, quantity, signedBar, sum, sumOfSizes, table, tokenAt } from "../parts.js";
+import { agrees, facts, fold, formula, fromViews, heading, norm, note, quantity, signedBar, sum, sumOfSizes, table, tokenAt } from "../parts.js";
 import { label } from "../tokens.js";
 
 export const uses = ["layer", "head", "position"];
@@ -63,7 +62,7 @@ export function arithmetic(host, context) {
     const total = sum(products);
     const cosine = total / (norm(q) * norm(k));
     return [
-      element("p", { class: "formula" }, `q · k = ${products.slice(0, 4).map((one, index) => `${number(q[index], 4)} · ${number(k[index], 4)}`).join(" + ")} + … (${plural(products.length, "product")})`),
+      formula(`q · k = ${products.slice(0, 4).map((one, index) => `${number(q[index], 4)} · ${number(k[index], 4)}`).join(" + ")} + … (${plural(products.length, "product")})`),
       agrees("sum", total, opened.sum, { title: "dot product", terms: sumOfSizes(products) }),
       agrees(`score-${key}`, total, tensors.raw.data[key], { title: "the same in the row of all scores", terms: sumOfSizes(products) }),
       note("Each length is the root of the sum of squares:"),

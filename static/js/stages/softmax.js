@@ -4,7 +4,7 @@ import { element, swap } from "../dom.js";
 import { headGrid, heatmap, legend, thumbnail } from "../charts.js";
 import { number, percent, plural, short } from "../format.js";
 import { chosenKey, keyChip, shownKeys } from "../keys.js";
-import { agrees, bar, entropy, facts, fold, followViews, fromViews, heading, note, quantity, softmax, sum, table, tokenAt, tokensBetween } from "../parts.js";
+import { agrees, bar, entropy, facts, fold, followViews, formula, fromViews, heading, note, quantity, softmax, sum, table, tokenAt, tokensBetween } from "../parts.js";
 import { numPositions } from "../selection.js";
 import { label } from "../tokens.js";
 
@@ -163,10 +163,10 @@ export function arithmetic(host, context) {
     const name = label(tokenAt(now, key));
     return [
       note(`The largest score, ${number(mine.largest)}, is taken off first: it changes no share and keeps the exponentials small.`),
-      element("p", { class: "formula" }, `exp(${number(scaled[key])} − ${number(mine.largest)}) = ${number(mine.exponentials[key])} for “${name}”`),
-      element("p", { class: "formula" }, `sum of ${plural(scaled.length, "exponential")} = ${number(mine.total)}`),
+      formula(`exp(${number(scaled[key])} − ${number(mine.largest)}) = ${number(mine.exponentials[key])} for “${name}”`),
+      formula(`sum of ${plural(scaled.length, "exponential")} = ${number(mine.total)}`),
       agrees("exponential_sum", mine.total, info.exponential_sum, { title: "sum of exponentials" }),
-      element("p", { class: "formula" }, `${number(mine.exponentials[key])} / ${number(mine.total)} = ${number(mine.shares[key])}`),
+      formula(`${number(mine.exponentials[key])} / ${number(mine.total)} = ${number(mine.shares[key])}`),
       agrees(`weight-${key}`, mine.shares[key], weights[key], { title: "weight", terms: 1 }),
       agrees("row_sum", sum(weights), info.sum, { title: "sum of the row" }),
       agrees("entropy", entropy(mine.shares), info.entropy, { title: "entropy, minus the sum of weight × ln weight", terms: 1 }),

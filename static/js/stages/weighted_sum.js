@@ -4,7 +4,7 @@ import { element, swap } from "../dom.js";
 import { strip } from "../charts.js";
 import { count, number, percent, plural } from "../format.js";
 import { chosenKey, keyChip, shownKeys } from "../keys.js";
-import { agrees, bar, facts, fold, followViews, fromViews, norm, note, quantity, signedBar, sum, sumOfSizes, table, tokenAt } from "../parts.js";
+import { agrees, bar, facts, fold, followViews, formula, fromViews, norm, note, quantity, signedBar, sum, sumOfSizes, table, tokenAt } from "../parts.js";
 import { label } from "../tokens.js";
 
 export const uses = ["layer", "head", "position"];
@@ -95,7 +95,7 @@ export function arithmetic(host, context) {
     const check = (coordinate) => {
       const terms = termsOf(tensors, coordinate);
       return [
-        element("p", { class: "formula" }, `coordinate ${coordinate}: ${terms.slice(0, 3).map((term) => number(term, 4)).join(" + ")}${terms.length > 3 ? ` + … (${terms.length} terms)` : ""}`),
+        formula(`coordinate ${coordinate}: ${terms.slice(0, 3).map((term) => number(term, 4)).join(" + ")}${terms.length > 3 ? ` + … (${terms.length} terms)` : ""}`),
         agrees(`output-${coordinate}`, sum(terms), tensors.output.data[coordinate], { terms: sumOfSizes(terms) * 100 }),
       ];
     };
