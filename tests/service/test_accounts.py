@@ -105,6 +105,15 @@ def test_sign_up_says_what_is_wrong(db: None, form: dict[str, str]) -> None:
     assert User.objects.count() == 1
 
 
+@pytest.mark.parametrize("name", ["OWNER", "ｏｗｎｅｒ", "ＯＷＮＥＲ"])
+def test_nobody_signs_up_under_a_name_that_looks_like_anothers(owner: User, name: str) -> None:
+    got = Client().post("/accounts/signup/", {"username": name, **FORM})
+    assert (got.status_code, got.context["form"].errors["username"]) == (
+        200,
+        ["A user with that username already exists."],
+    )
+
+
 def test_too_many_wrong_passwords_lock_the_form(db: None, settings: Any) -> None:
     settings.AXES_FAILURE_LIMIT = 3
     make_user("ada", PASSWORD)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+from uuid import uuid4
+
 import pytest
 from django.test import Client
 
@@ -42,7 +45,8 @@ def test_list_searches_titles_and_messages(owner: User) -> None:
 
 
 def test_list_refuses_a_wrong_limit_or_cursor(owner: User) -> None:
-    for name, value in {"limit": "0", "before": "nonsense"}.items():
+    before_time = base64.urlsafe_b64encode(f"0001-01-01T00:00:00+23:59 {uuid4()}".encode()).decode()
+    for name, value in (("limit", "0"), ("before", "nonsense"), ("before", before_time)):
         got = signed_in(owner).get("/api/v1/conversations", {name: value})
         assert (got.status_code, got.json()["error"]["field"]) == (400, name)
 

@@ -13,9 +13,8 @@ from webtrace.accounts.models import ApiKey, User
 class SignUpForm(UserCreationForm):  # type: ignore[type-arg]
     """Makes a user, or gives the guest of this browser a name and a password."""
 
-    class Meta:
+    class Meta(UserCreationForm.Meta):  # its field unifies the look-alikes of a name
         model = User
-        fields = ("username",)
 
     def save(self, commit: bool = True) -> Any:
         self.instance.is_guest = False

@@ -150,6 +150,7 @@ def _cursor(text: str | None) -> Cursor | None:
         return None
     try:
         moment, conversation_id = base64.urlsafe_b64decode(text).decode().split(" ")
-        return Cursor(datetime.datetime.fromisoformat(moment), UUID(conversation_id))
-    except ValueError:
+        updated_at = datetime.datetime.fromisoformat(moment).astimezone(datetime.UTC)
+        return Cursor(updated_at, UUID(conversation_id))
+    except (ValueError, OverflowError):  # a moment near either end of the calendar has no UTC
         raise Problem(400, "invalid_value", "before must be the `next` of an earlier page.", "before") from None
