@@ -253,8 +253,9 @@ def logits(known: Known) -> Values:
 def probabilities(known: Known) -> Values:
     row = independent.softmax(known.logits(STEP))
     best = np.argsort(-row)[:3].tolist()
+    nats = independent.entropy(row)
     return {
-        "entropy": close(known, independent.entropy(row)),
+        "entropy": pytest.approx(nats, abs=CLOSENESS[known.kernel] * max(1.0, nats)),
         **{f"raw-{token}": pytest.approx(row[token], abs=CLOSENESS[known.kernel]) for token in best},
     }
 
