@@ -13,7 +13,7 @@ from inference.text import Tokenizer
 from webtrace import prompt as prompts
 from webtrace import reports
 from webtrace.prompt import Prompt
-from webtrace.summaries import shorten
+from webtrace.summaries import counted, shorten
 from webtrace.timing import Account
 
 SHOWN_TOKENS = 512
@@ -180,12 +180,15 @@ def probabilities(step: m.Step) -> Account:
     account = Account()
     account.say(
         input="raw logits",
-        output=f"{shorten(top[0].text)} has {top[0].raw_probability:.2%}; entropy {step.entropy:.3f} nats"
+        output=f"{shorten(top[0].text)} has {top[0].raw_probability * 100:.3g} %; entropy {step.entropy:.3g} nats"
         if top
         else "",
         data=reports.ProbabilitiesReport(top=top, entropy_nats=step.entropy, others_mass=others),
     )
     return account
+
+
+_FILTERS = {"logit_bias": "logit bias", "top_k": "top-k", "top_p": "top-p", "min_p": "min-p"}
 
 
 def sampling(step: m.Step, parameters: Sampling) -> Account:
@@ -194,7 +197,9 @@ def sampling(step: m.Step, parameters: Sampling) -> Account:
     account = Account()
     account.say(
         input="raw logits",
-        operation="take the largest" if step.ledger.greedy else f"{', '.join(row.name for row in active)}; draw",
+        operation="take the largest"
+        if step.ledger.greedy
+        else f"{', '.join(_FILTERS.get(row.name, row.name) for row in active)}; draw",
         output=f"{shorten(step.token_text)} (id {step.token}), rank {step.rank}"
         + ("" if left is None or step.ledger.greedy else f", one of {left:,} that were left"),
         data=reports.SamplingReport(
@@ -212,9 +217,9 @@ def sampling(step: m.Step, parameters: Sampling) -> Account:
 def append(num_steps: int, finish_reason: str, stop: str | None) -> Account:
     account = Account()
     account.say(
-        input=f"{num_steps} chosen tokens",
-        operation=f"{num_steps} times: append, run the network on the new token",
-        output=f"finish reason {finish_reason}" + (f" ({shorten(stop)})" if stop else ""),
+        input=counted(num_steps, "chosen token"),
+        operation=f"{counted(num_steps, 'time')}: append, run the network on the new token",
+        output=f"ended by {finish_reason.replace('_', ' ')}" + (f" at {shorten(stop)}" if stop else ""),
         data=reports.AppendReport(num_steps=num_steps, finish_reason=finish_reason, stop=stop),
     )
     return account
@@ -232,4 +237,4 @@ def kv_cache(data: reports.KVCacheReport) -> Account:
 
 
 def _number(value: float | None) -> str:
-    return "not a number" if value is None else f"{value:.3f}"
+    return "not a number" if value is None else f"{value:.3g}"

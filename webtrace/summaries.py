@@ -19,6 +19,8 @@ from webtrace.prompt import Prompt
 from webtrace.safety.decisions import Judgement
 from webtrace.timing import Account
 
+_BLANKS = str.maketrans({"\n": "↵", "\r": "↵", "\t": "⇥"})  # as the page marks them in tokens
+
 
 def with_seed(sampling: Sampling) -> Sampling:
     """The sampling parameters with a seed: drawn here, and shown, where the user gave none."""
@@ -53,7 +55,7 @@ def request(incoming: Incoming) -> Account:
     account.say(
         input=_typed(incoming),
         operation=f"read one {form} of {data.num_bytes:,} bytes",
-        output=f"a {incoming.message.__struct_config__.tag} message, event_id {incoming.message.event_id[:40]}",
+        output=f"a message of type {incoming.message.__struct_config__.tag}, id {incoming.message.event_id[:40]}",
         data=data,
     )
     return account
@@ -62,8 +64,8 @@ def request(incoming: Incoming) -> Account:
 def _typed(incoming: Incoming) -> str:
     given = incoming.message.input
     if isinstance(given, str):
-        return f"{len(given)} characters: {shorten(given)}"
-    return f"{len(given)} messages, {sum(len(one.content) for one in given)} characters"
+        return f"{counted(len(given), 'character')}: {shorten(given)}"
+    return f"{counted(len(given), 'message')}, {counted(sum(len(one.content) for one in given), 'character')}"
 
 
 def gateway(account: Account, verdict: Verdict) -> None:
@@ -73,8 +75,8 @@ def gateway(account: Account, verdict: Verdict) -> None:
         output = f"refused: {verdict.error.message}"
         account.outcome = "ended_here"
     account.say(
-        input=f"event_id {verdict.incoming.message.event_id[:40]} from {_article(verdict.principal.kind)}",
-        operation=f"{len(verdict.checks)} checks in order, {passed} passed",
+        input=f"request {verdict.incoming.message.event_id[:40]} from {_article(verdict.principal.kind)}",
+        operation=f"{counted(len(verdict.checks), 'check')} in order, {passed} passed",
         output=output,
         data=reports.GatewayReport(
             request_id=verdict.incoming.message.event_id,
@@ -99,9 +101,9 @@ def retrieval(account: Account, *, asked: bool) -> None:
 def prompt(account: Account, made: Prompt) -> None:
     data = prompts.report(made)
     parts = sum(not segment.is_marker for segment in made.segments)
-    dropped = f", {len(made.dropped)} earlier messages left out" if made.dropped else ""
+    dropped = f", {counted(len(made.dropped), 'earlier message')} left out" if made.dropped else ""
     account.say(
-        input=f"{parts} stretches of text{dropped}",
+        input=f"{counted(parts, 'text')} to put together{dropped}",
         operation="fill the checkpoint's chat template",
         output=f"{data.num_tokens:,} tokens of {data.context_length:,}; {data.room_for_answer:,} left for the answer",
         data=data,
@@ -117,11 +119,10 @@ def prompt_too_long(account: Account, problem: prompts.PromptTooLong) -> None:
 
 
 def input_safety(account: Account, judgement: Judgement, text: str) -> None:
-    scores = ", ".join(f"{one.label} {one.score:.2f}" for one in judgement.scores)
     account.say(
-        input=f"{len(text):,} characters of yours",
+        input=f"{counted(len(text), 'character')} of yours",
         operation=judgement.technique,
-        output=f"{judgement.decision}: {judgement.reason}" + (f" ({scores})" if scores else ""),
+        output=f"{judgement.decision}: {judgement.reason}",
         data=judgement.input_report(),
     )
     if not judgement.passes:
@@ -132,8 +133,8 @@ def routing(choice: Choice, response: Response) -> Account:
     able = sum(not row.reason.startswith("has ") for row in choice.candidates)
     account = Account()
     account.say(
-        input=f"model {response.requested_model}; {len(choice.candidates)} living workers",
-        operation=f"compare {able} that have the model",
+        input=f"model {response.requested_model}; {counted(len(choice.candidates), 'living worker')}",
+        operation=f"compare those that have the model ({able})",
         output=choice.reason,
         data=reports.RoutingReport(
             requested_model=response.requested_model,
@@ -153,9 +154,9 @@ def routing(choice: Choice, response: Response) -> Account:
 def detokenize(data: reports.DetokenizeReport) -> Account:
     account = Account()
     account.say(
-        input=f"{data.num_tokens} token ids",
-        operation=f"{data.num_bytes:,} bytes, read as UTF-8; held back after {data.num_held_back} steps",
-        output=f"{data.num_characters:,} characters",
+        input=counted(data.num_tokens, "token id"),
+        operation=f"{counted(data.num_bytes, 'byte')}, UTF-8; {counted(data.num_held_back, 'step')} held some back",
+        output=counted(data.num_characters, "character"),
         data=data,
     )
     return account
@@ -163,11 +164,12 @@ def detokenize(data: reports.DetokenizeReport) -> Account:
 
 def output_safety(data: reports.OutputSafetyReport) -> Account:
     withheld = data.num_characters_withheld
+    num_characters = data.num_characters_released + withheld
     account = Account()
     account.say(
-        input=f"{data.num_characters_released + withheld:,} characters in {len(data.windows)} windows",
-        operation=f"{data.technique}, window by window",
-        output=f"{data.num_characters_released:,} characters released, {withheld:,} withheld",
+        input=f"{counted(num_characters, 'character')} in {counted(len(data.windows), 'window')}",
+        operation=f"{data.technique}: window by window",
+        output=f"{counted(data.num_characters_released, 'character')} released, {withheld:,} withheld",
         data=data,
     )
     if withheld:
@@ -176,13 +178,13 @@ def output_safety(data: reports.OutputSafetyReport) -> Account:
 
 
 def stream(data: reports.StreamReport) -> Account:
-    first = "no text" if data.time_to_first_token_ms is None else f"first after {data.time_to_first_token_ms:.0f} ms"
-    speed = f", {data.tokens_per_second:.1f} tokens/s" if data.tokens_per_second else ""
+    first = "no text" if data.time_to_first_token_ms is None else f"first after {_seconds(data.time_to_first_token_ms)}"
+    speed = f", {data.tokens_per_second:.3g} tokens/s" if data.tokens_per_second else ""
     account = Account()
     account.say(
-        input=f"{data.num_bytes:,} bytes of text",
-        operation=f"sent in {data.num_chunks} pieces",
-        output=f"{first}{speed}, {data.end_to_end_ms:.0f} ms in all",
+        input=f"{counted(data.num_bytes, 'byte')} of text",
+        operation=f"sent in {counted(data.num_chunks, 'piece')}",
+        output=f"{first}{speed}, {_seconds(data.end_to_end_ms)} in all",
         data=data,
     )
     return account
@@ -192,15 +194,26 @@ def storage(account: Account, data: reports.StorageReport) -> None:
     total = sum(row.num_bytes or 0 for row in data.rows)
     account.say(
         input="the finished response",
-        operation=f"write {len(data.rows)} kinds of rows in one transaction",
-        output=f"{total:,} bytes, seen by an admin at {data.admin_path}",
+        operation=f"write {counted(len(data.rows), 'kind')} of rows in one transaction",
+        output=f"{counted(total, 'byte')}, open to staff in the admin",
         data=data,
     )
 
 
 def shorten(text: str, length: int = 60) -> str:
     """A text in quotes, on one line."""
-    return repr(text if len(text) <= length else f"{text[: length - 1]}…")
+    shown = text if len(text) <= length else f"{text[: length - 1]}…"
+    return f"“{shown.translate(_BLANKS)}”"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 byte`, `1,024 bytes`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _seconds(ms: float) -> str:
+    """Three digits, in milliseconds below a second."""
+    return f"{ms:.3g} ms" if ms < 1000 else f"{ms / 1000:.3g} s"
 
 
 def _article(noun: str) -> str:

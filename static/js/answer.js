@@ -88,7 +88,7 @@ export function describeState(record) {
       if (record.finishReason === "content_filter") return say("Cut short: output safety held the rest back", true);
       return say(record.sampling === null ? "Cut at its limit" : `Cut at the limit of ${plural(record.sampling.max_tokens, "token")}`);
     case "cancelled":
-      return say(record.finishReason === "disconnected" ? "Stopped: nobody was watching any more" : `Stopped${ofTokens(record, numTokens)}`);
+      return say(record.finishReason === "disconnected" ? "Stopped: nobody was watching any more" : `Stopped${ofTokens(record, numTokens, "after")}`);
     case "interrupted":
       return say("Interrupted: the worker was lost. What stands here is what it had finished.", true);
     default:
@@ -96,13 +96,14 @@ export function describeState(record) {
   }
 }
 
-function ofTokens(record, numTokens) {
-  const took = record.endedAt !== null && record.sentAt !== null ? ` in ${duration(record.endedAt - record.sentAt)}` : "";
+function ofTokens(record, numTokens, preposition = "in") {
+  const took = record.endedAt !== null && record.sentAt !== null ? ` ${preposition} ${duration(record.endedAt - record.sentAt)}` : "";
   return numTokens > 0 ? `: ${plural(numTokens, "token")}${took}` : took;
 }
 
-function failureWords({ error, finishReason }) {
-  const start = finishReason === "refused" ? "Refused by the gateway" : "Failed";
+function failureWords({ error, finishReason, stages }) {
+  const refused = stages.get("gateway")?.outcome === "passed" ? "Refused" : "Refused by the gateway";
+  const start = finishReason === "refused" ? refused : "Failed";
   if (error === null) return start;
   const field = error.field ? ` (${error.field})` : "";
   const later = error.retry_after ? ` Try again in ${wait(error.retry_after)}.` : "";

@@ -1,6 +1,6 @@
-/** Numbers, units, durations and sizes as text: at most six significant digits, thin spaces in long numbers. */
+/** Numbers, units, durations and sizes as text: at most six significant digits, commas in long numbers. */
 
-const SPACE = "\u202f"; // narrow no-break space: groups digits, and stands between a number and its unit
+const SPACE = "\u202f"; // narrow no-break space: between a number and its unit
 const MINUS = "\u2212";
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
@@ -14,7 +14,7 @@ function words(value) {
 }
 
 function group(digits) {
-  return digits.length > 4 ? digits.replace(/\B(?=(\d{3})+$)/g, SPACE) : digits;
+  return digits.replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 function superscript(exponent) {
@@ -79,9 +79,9 @@ export function plural(value, noun, many = `${noun}s`) {
   return `${count(value)} ${value === 1 ? noun : many}`;
 }
 
-/** A tensor's shape: [35, 9, 64]. */
+/** A tensor's shape: [49152, 576]. Ungrouped: commas stand between the sizes. */
 export function shape(sizes) {
-  return `[${sizes.map(count).join(", ")}]`;
+  return `[${sizes.join(", ")}]`;
 }
 
 /** A moment given as ISO 8601, in UTC to the millisecond. */

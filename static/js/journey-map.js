@@ -10,6 +10,7 @@ import { select } from "./selection.js";
 import { subscribe } from "./store.js";
 
 const NARROWEST = 4; // stations' width that the longest name of a stretch needs
+const HAIR = "\u200a"; // the thinnest space: neighbouring times must not touch
 const STATES = { waiting: "not reached yet", running: "running", done: "done", skipped: "skipped", ended: "ended here" };
 
 export function mountJourneyMap(host, catalogue, { onSelect }) {
@@ -107,8 +108,8 @@ function stateOf(report, isRunning, response) {
 
 /** Two digits are all that fits under a station; the stage itself has the rest. */
 function brief(ms) {
-  if (ms < 1) return `${number(ms * 1000, 2)} µs`;
-  return ms < 1000 ? `${number(ms, 2)} ms` : `${number(ms / 1000, 2)} s`;
+  if (ms < 1) return `${number(ms * 1000, 2)}${HAIR}µs`;
+  return ms < 1000 ? `${number(ms, 2)}${HAIR}ms` : `${number(ms / 1000, 2)}${HAIR}s`;
 }
 
 function mark(link, isSelected) {

@@ -6,7 +6,7 @@
  */
 
 import { element, setText } from "./dom.js";
-import { duration, number } from "./format.js";
+import { duration, number, plural } from "./format.js";
 import { iconButton } from "./icons.js";
 import { isActive } from "./record.js";
 import { createPickers } from "./pickers.js";
@@ -15,6 +15,7 @@ import { resolve, select } from "./selection.js";
 import { onSwipe } from "./swipe.js";
 import { fetchView } from "./views.js";
 
+const OF_FIRST_STEP = new Set(["logits", "sampling"]); // what they say and took is of the first token
 const STREAMING_REDRAW_MS = 250; // while tokens arrive, the open picture follows this often
 const PROVENANCE = {
   live: "live: sent by the run itself",
@@ -92,6 +93,7 @@ function createFrame(stage, catalogue) {
     input: element("dd", { dir: "auto" }),
     operation: element("dd", { dir: "auto" }),
     output: element("dd", { dir: "auto" }),
+    scope: element("p", { class: "stage-scope" }),
     time: element("span", { class: "stage-time" }),
     provenance: element("span", { class: "stage-provenance" }),
     picture: element("div", { class: "stage-picture" }),
@@ -110,6 +112,7 @@ function createFrame(stage, catalogue) {
     heading(stage, catalogue[index - 1], catalogue[index + 1]),
     parts.sentence,
     parts.state,
+    parts.scope,
     flow(parts),
     element("p", { class: "stage-meta" }, parts.time, parts.provenance),
     pickers.node,
@@ -135,14 +138,15 @@ function createFrame(stage, catalogue) {
 
   function render() {
     const { report } = context;
-    const state = stageState(context);
+    const state = stageState(context, catalogue);
     node.dataset.state = state.name;
     setText(parts.state, state.text);
     parts.state.hidden = state.text === "";
     node.classList.toggle("stage-unreached", report === null);
     setText(parts.input, report?.input ?? stage.input);
     setText(parts.operation, report?.operation ?? stage.operation);
-    setText(parts.output, report?.output ?? stage.output);
+    setText(parts.output, ownOutput() ?? report?.output ?? stage.output);
+    setText(parts.scope, scopeOf(report));
     setText(parts.time, timeOf(report, catalogue));
     if (module === null) return;
     const hasValues = report !== null;
@@ -155,6 +159,11 @@ function createFrame(stage, catalogue) {
     guard(() => setText(parts.sentence, module.sentence(context)));
     if (drawings === null) draw();
     else guard(() => { drawings.picture?.update(context); if (fold.open) drawings.arithmetic?.update(context); });
+  }
+
+  /** The report speaks of the first step; a module that knows every step speaks of the selected one. */
+  function ownOutput() {
+    return context.report === null ? null : (module?.output?.(context) ?? null);
   }
 
   function draw() {
@@ -257,20 +266,28 @@ function facts(stage) {
 }
 
 /** What the frame says about a stage beside its values. */
-function stageState({ report, response, stages }) {
+function stageState({ report, response, stages }, catalogue) {
   if (report?.outcome === "ended_here") return { name: "ended", text: response?.error?.message ?? "The request ended at this stage." };
   if (report?.outcome === "skipped") return { name: "skipped", text: "Skipped for this request." };
   if (report !== null) return { name: "done", text: "" };
   if (response === null) return { name: "waiting", text: "Send a prompt, and this fills with its values." };
   if (isActive(response)) return { name: "waiting", text: "Not finished yet: its values come when it has run." };
   const end = [...stages.values()].find((event) => event.outcome === "ended_here");
-  if (end) return { name: "skipped", text: `Never reached: the request ended at “${end.stage}”.` };
+  if (end) return { name: "skipped", text: `Never reached: the request ended at “${catalogue.find(({ slug }) => slug === end.stage)?.title ?? end.stage}”.` };
   return { name: "skipped", text: "Not recorded for this response." };
+}
+
+/** Layers and positions of the run that input → operation → output and the time are about, where it is the prompt's. */
+function scopeOf(report) {
+  const positions = report?.data?.positions;
+  if (!positions || !report.data.layers) return "";
+  const layers = report.data.layers > 1 ? ` in each of ${report.data.layers} layers` : "";
+  return `While the prompt was read, ${plural(positions, "position")} at once${layers}:`;
 }
 
 function timeOf(report, catalogue) {
   if (report === null) return "";
-  if (report.duration_ms !== null) return `took ${duration(report.duration_ms)}`;
+  if (report.duration_ms) return `took ${duration(report.duration_ms)}${OF_FIRST_STEP.has(report.stage) ? " at step 0" : ""}`;
   const joined = report.data?.joined_with;
   if (!joined) return "time not measured on its own";
   const stage = catalogue.find(({ slug }) => slug === joined);

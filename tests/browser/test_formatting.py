@@ -33,11 +33,11 @@ def test_numbers_have_at_most_six_digits_and_words_for_what_is_none(page: Page) 
         "[0, 0.1 + 0.2, 1234567, 12345678901, -2.5e-7, 49152, 1e-5, NaN, -Infinity, null].map((x) => m.number(x))",
     )
     assert written == [
-        "0", "0.3", "1\u202f234\u202f570", "1.23457\u202f×\u202f10¹⁰", "−2.5\u202f×\u202f10⁻⁷", "49\u202f152",
+        "0", "0.3", "1,234,570", "1.23457\u202f×\u202f10¹⁰", "−2.5\u202f×\u202f10⁻⁷", "49,152",
         "1\u202f×\u202f10⁻⁵", "not a number", "minus infinity", "none",
     ]  # fmt: skip
     assert run(page, "format", "[m.count(134515008), m.duration(0.012), m.duration(1234), m.bytes(98362432)]") == [
-        "134\u202f515\u202f008", "12\u202fµs", "1.23\u202fs", "98.4\u202fMB",
+        "134,515,008", "12\u202fµs", "1.23\u202fs", "98.4\u202fMB",
     ]  # fmt: skip
 
 

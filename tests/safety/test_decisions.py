@@ -46,7 +46,7 @@ def test_a_harmless_message_is_allowed_with_its_scores() -> None:
     assert [(score.label, score.threshold) for score in result.scores] == [
         ("ordinary_humour", None), ("targeted_harassment", 0.5), ("incitement_or_threat", 0.5), ("other", None),
     ]  # fmt: skip
-    assert "ordinary_humour scores 0.600" in result.reason
+    assert "“ordinary humour” scores 0.600" in result.reason
     assert result.technique == "heads of a test, and rules"
     assert result.version.startswith("v1")
 

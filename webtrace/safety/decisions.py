@@ -73,7 +73,7 @@ class _Heads(NamedTuple):
     place: str
 
     def score(self, label: str) -> str:
-        return f"{label} scores {self.scores[label]:.3f}{self.place}"
+        return f"“{label.replace('_', ' ')}” scores {self.scores[label]:.3f}{self.place}"
 
 
 def judge_input(text: str, scored: Sequence[Scored], card: Card | None) -> Judgement:
@@ -213,4 +213,4 @@ def _shown_scores(heads: _Heads) -> list[Score]:
 
 
 def _matched(hit: RuleHit) -> str:
-    return f"rule {hit.rule} matched {hit.detail!r}"
+    return f"rule {hit.rule} matched “{hit.detail}”"

@@ -33,7 +33,7 @@ export function draw(host, context) {
         name: "nearest", caption: "Rows of the table that point the same way, by cosine from −1 to 1",
         columns: [{ title: "token" }, { title: "id", numeric: true }, { title: "cosine" }],
         rows: info.nearest_ids.map((id, index) => [
-          chip(named(id, info.token_texts)), count(id),
+          chip(named(id, info.token_texts)), String(id),
           signedBar(tensors.nearest_cosines.data[index], quantity(`cosine-${id}`, tensors.nearest_cosines.data[index], short)),
         ]),
       }),

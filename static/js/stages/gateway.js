@@ -1,11 +1,11 @@
 /** Stage 2: each check in order, with its result. */
 
 import { count, duration, plural, wait } from "../format.js";
-import { facts, fromContext, quantity, sum, table } from "../parts.js";
+import { facts, fromContext, quantity, table } from "../parts.js";
 
 export const uses = [];
 
-export function sentence({ report: { data } }) {
+export function sentence({ report: { data, duration_ms: took } }) {
   const passed = data.checks.filter((check) => check.passed).length;
   const limit = data.checks.find((check) => check.remaining !== null && check.remaining !== undefined);
   const left = limit ? ` ${plural(limit.remaining, "answer")} of ${count(limit.limit)} remain for now.` : "";
@@ -13,8 +13,7 @@ export function sentence({ report: { data } }) {
     const failed = data.checks.find((check) => check.passed === false);
     return `The front door stopped this request at the check “${failed?.name ?? data.refused}”, before any costly computation.${left}`;
   }
-  const time = duration(sum(data.checks.map((check) => check.duration_ms)));
-  return `The front door made ${plural(passed, "check")} in ${time} and let the request in as a ${data.principal}'s.${left}`;
+  return `The front door made ${plural(passed, "check")} in ${duration(took)} and let the request of ${/^[aeiou]/.test(data.principal) ? "an" : "a"} ${data.principal} in.${left}`;
 }
 
 const RESULTS = { true: "passed ✓", false: "failed ✗", null: "not reached" };

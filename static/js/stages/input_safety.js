@@ -16,7 +16,8 @@ export function sentence({ report: { data } }) {
   const [top] = [...data.scores].sort((a, b) => b.score - a.score);
   const seen = top ? `A classifier gave “${plainLabel(top.label)}” its highest score, ${number(top.score, 3)}` : "No classifier ran";
   const rules = data.rules.length > 0 ? `, ${data.rules.length} rule${data.rules.length > 1 ? "s" : ""} matched` : "";
-  return `${seen}${rules}, and the service ${DECISIONS[data.decision]}. A political topic is not harm by itself.`;
+  const topic = data.decision === "allow" ? " A political topic is not harm by itself." : "";
+  return `${seen}${rules}, and the service ${DECISIONS[data.decision]}.${topic}`;
 }
 
 export function draw(host, context) {

@@ -4,12 +4,18 @@ import { lines } from "../charts.js";
 import { element } from "../dom.js";
 import { count, number, percent, short } from "../format.js";
 import { agrees, facts, fold, fromViews, heading, keptCharts, note, quantity, signedBar, table } from "../parts.js";
-import { chip, named } from "../tokens.js";
+import { chip, label, named } from "../tokens.js";
 
 export const uses = ["step"];
 
 export function sentence({ model, selection }) {
   return `The last position's ${count(model.width)} numbers were compared with all ${count(model.vocabulary)} rows of the vocabulary: one score, a logit, for each token that could come next at step ${selection.step ?? 0}. A logit alone is not a probability.`;
+}
+
+export function output({ step, model }) {
+  if (!step) return null;
+  const [, text, logit] = step.candidates.reduce((best, one) => (one[2] > best[2] ? one : best));
+  return `${count(model.vocabulary)} logits; the largest, ${short(logit)}, for “${label({ text })}”`;
 }
 
 const queries = ({ selection: { step } }) => step !== null && { all: ["logits", { step, top: 10 }] };
@@ -34,7 +40,7 @@ function drawLogits(host, context) {
         const logit = tensors[`${name}_logits`].data[index];
         return {
           selected: id === info.token,
-          cells: [chip(named(id, info.token_texts)), count(id), signedBar(logit / most, quantity(`logit-${id}`, logit))],
+          cells: [chip(named(id, info.token_texts)), String(id), signedBar(logit / most, quantity(`logit-${id}`, logit))],
         };
       }),
     });

@@ -10,7 +10,7 @@ export const uses = [];
 export function sentence({ report: { data } }) {
   const withheld = data.num_characters_withheld > 0
     ? `, and held back ${plural(data.num_characters_withheld, "character")}` : ", and held nothing back";
-  return `While the answer grew the service looked at ${plural(data.windows.length, "stretch", "stretches")} of it before letting them out${withheld}.`;
+  return `While the answer grew the service checked ${plural(data.windows.length, "stretch", "stretches")} of it before letting any text out${withheld}.`;
 }
 
 function strongest({ scores }) {

@@ -14,6 +14,12 @@ function candidates(step) {
     .sort((a, b) => b.raw - a.raw);
 }
 
+/** What the shares leave of 1; what is left by rounding alone is nothing. */
+function beyond(shares) {
+  const left = 1 - sum(shares);
+  return left < 1e-9 ? 0 : left;
+}
+
 export function sentence({ step, report, model }) {
   if (!step) return `The logits became probabilities that add up to one; the entropy is ${short(report.data.entropy_nats)} nats.`;
   const [best] = candidates(step);
@@ -22,13 +28,19 @@ export function sentence({ step, report, model }) {
   return `Of ${size}, “${label(best)}” was the likeliest next one with ${percent(best.raw)}, ${chosen}. Likely means “tends to follow”, not “true”.`;
 }
 
+export function output({ step }) {
+  if (!step) return null;
+  const [best] = candidates(step);
+  return `“${label(best)}” has ${percent(best.raw)}; entropy ${short(step.entropy)} nats`;
+}
+
 export function draw(host, context) {
   return fromContext(host, context, ({ step }) => [step], ({ step, selection }) => {
     if (!step) return note("The first step's numbers come with its token.");
     const rows = candidates(step);
     const most = Math.max(...rows.map(({ raw, final }) => Math.max(raw, final)));
-    const others = 1 - sum(rows.map(({ raw }) => raw));
-    const otherFinal = Math.max(0, 1 - sum(rows.map(({ final }) => final)));
+    const others = beyond(rows.map(({ raw }) => raw));
+    const otherFinal = beyond(rows.map(({ final }) => final));
     return [
       facts([
         ["step", String(selection.step)],

@@ -8,6 +8,7 @@ import { label } from "../tokens.js";
 
 export const uses = ["layer", "head", "position"];
 
+const NAMED = { q: "query", k: "key", v: "value", normed: "normalised state" };
 const NAMES = { q: "query: what this position looks for", k: "key: what it can be found by", v: "value: what it hands on" };
 
 export function sentence(context) {
@@ -42,6 +43,6 @@ export function draw(host, context) {
 export function arithmetic(host, context) {
   return fromViews(host, context, queries, ({ parts: { info, tensors } }) => [
     note("Each length is the square root of the sum of the squares:"),
-    ["q", "k", "v", "normed"].map((name) => agrees(`norm-${name}`, norm(tensors[name].data), info.norms[name], { title: name })),
+    ["q", "k", "v", "normed"].map((name) => agrees(`norm-${name}`, norm(tensors[name].data), info.norms[name], { title: NAMED[name] })),
   ]);
 }

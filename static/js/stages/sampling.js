@@ -53,6 +53,13 @@ function setting({ name, value }) {
   return number(value);
 }
 
+export function output({ step }) {
+  if (!step) return null;
+  const { filters, greedy } = step.ledger;
+  const left = greedy ? "" : `, one of ${count(filters.at(-1).num_survivors)} that were left`;
+  return `“${label({ text: step.token_text })}” (id ${step.token}), rank ${step.rank}${left}`;
+}
+
 export function draw(host, context) {
   return fromContext(host, context, ({ step }) => [step], ({ step, selection, report }) => {
     if (!step) return note("The first step's numbers come with its token.");

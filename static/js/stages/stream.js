@@ -7,9 +7,11 @@ import { lines } from "../charts.js";
 export const uses = [];
 
 export function sentence({ report: { data } }) {
-  const first = data.time_to_first_token_ms === null ? "No text was sent" : `The first text left after ${duration(data.time_to_first_token_ms)}`;
+  if (data.time_to_first_token_ms === null) return "No text was sent.";
+  const first = `The first text left after ${duration(data.time_to_first_token_ms)}`;
   const rate = data.tokens_per_second === null ? "" : ` at ${number(data.tokens_per_second, 3)} tokens per second`;
-  return `${first}, the rest followed in ${plural(data.num_chunks, "piece")}${rate}. Nobody typed: the pace is that of computation and network.`;
+  const pieces = data.num_chunks > 1 ? `the last of ${count(data.num_chunks)} pieces after ${duration(data.end_to_end_ms)}` : "all of it in one piece";
+  return `${first}, ${pieces}${rate}. Nobody typed: the pace is that of computation and network.`;
 }
 
 function gaps(moments) {
@@ -39,8 +41,8 @@ export function draw(host, context) {
         rows: [
           row("pieces of text", quantity("num_chunks", data.num_chunks, count), quantity("browser_chunks", arrivals.length, count)),
           row("time to first token", quantity("time_to_first_token_ms", data.time_to_first_token_ms, duration), quantity("browser_first_ms", arrivals[0] ?? null, duration)),
-          row("between pieces, median", quantity("inter_token_ms_median", data.inter_token_ms_median, duration), quantity("browser_gap_ms", median(byArrival), duration)),
-          row("between pieces, 95th percentile", quantity("inter_token_ms_p95", data.inter_token_ms_p95, duration), ""),
+          row("between tokens, or pieces here, median", quantity("inter_token_ms_median", data.inter_token_ms_median, duration), quantity("browser_gap_ms", median(byArrival), duration)),
+          row("between tokens, 95th percentile", quantity("inter_token_ms_p95", data.inter_token_ms_p95, duration), ""),
           row("end to end", quantity("end_to_end_ms", data.end_to_end_ms, duration), quantity("browser_end_ms", ended, duration)),
         ],
       }),
