@@ -149,7 +149,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TokensReport(msgspec.Struct, frozen=True):
-    """Stage 6. `pieces` are the first 512 tokens of the prompt; the rest is pulled (view `tokens`)."""
+    """Stage 6. `pieces` are the first 512 tokens of the prompt; later ones are known to the page by position only."""
 
     num_tokens: int
     num_characters: int
