@@ -21,6 +21,7 @@ from inference.classifier import Card
 from inference.messages import Generate, Sampling
 from inference.text import TemplateFailed
 from webtrace import events, model_summaries, summaries
+from webtrace.accounts.models import User
 from webtrace.conversations import log, services
 from webtrace.conversations.models import Conversation, Response
 from webtrace.conversations.services import Ending
@@ -88,6 +89,8 @@ def _admit(incoming: Incoming, principal: Principal, keep: bool) -> Admitted | R
         return Refused(ErrorBody("event_id_reused", str(problem), "event_id"), None)
     except (Conversation.DoesNotExist, services.UnknownParent):  # deleted since it was checked
         return Refused(ErrorBody("not_found", "There is no such conversation of yours.", "conversation_id"), None)
+    except User.DoesNotExist:  # a guest who has signed in elsewhere since, or somebody an admin deleted
+        return Refused(ErrorBody("unauthenticated", "This account is no longer there; connect again."), None)
     return Refused(verdict.error, response.pk) if verdict.error else Admitted(response.pk, is_new)
 
 

@@ -6,13 +6,18 @@ import io
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.conf import settings as live_settings
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from tests.service.cast import PASSWORD, make_response, make_user, signed_in
+from tests.service.cast import PASSWORD, make_response, make_user, principal, signed_in
+from webtrace import journey
 from webtrace.accounts.guests import guest_of_session
 from webtrace.accounts.models import ApiKey, User
+from webtrace.accounts.services import merge_guest
+from webtrace.events import ResponseCreate
+from webtrace.gateway.incoming import Incoming
 
 FORM = {"password1": PASSWORD, "password2": PASSWORD}
 
@@ -78,6 +83,16 @@ def test_a_guest_who_logs_in_takes_everything_along(db: None) -> None:
     response.refresh_from_db()
     assert (response.owner, response.conversation and response.conversation.owner) == (user, user)
     assert not User.objects.filter(is_guest=True).exists()
+
+
+def test_a_request_that_meets_the_end_of_its_guest_is_refused(db: None) -> None:
+    guest = guest_of(visitor())
+    merge_guest(guest=User.objects.get(pk=guest.pk), user=make_user("ada"))
+    message = ResponseCreate(event_id="e", input="Tell me one")
+    incoming = Incoming(message=message, transport="websocket", frame="{}", headers=(), encrypted=False)
+    outcome = async_to_sync(journey.admit)(incoming, principal(guest))
+    assert isinstance(outcome, journey.Refused)
+    assert outcome.error.code == "unauthenticated"
 
 
 def test_logging_in_gives_another_session(db: None) -> None:

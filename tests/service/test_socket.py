@@ -7,6 +7,7 @@ import uuid
 
 import pytest
 
+from tests.service.browser import Browser
 from tests.service.site import FAKE_TEXT, Site
 from tests.service.socket_client import Event, by_cookie, by_key, text_of
 
@@ -243,6 +244,31 @@ def test_after_logout_elsewhere_nothing_more_is_answered(site: Site) -> None:
         assert browser.submit("/accounts/logout/").status == 200
         assert talk.next()["code"] == "unauthenticated"  # told at once, without asking
         assert talk.close_code() == 4401
+
+
+def test_a_guest_who_logs_in_elsewhere_loses_the_guests_sockets(site: Site) -> None:
+    name, password = f"user-{uuid.uuid4().hex[:12]}", "long enough 17"
+    site.browser().submit("/accounts/signup/", username=name, password1=password, password2=password)
+    guest = site.browser()
+    with by_cookie(site, guest) as talk:
+        talk.create()
+        talk.to_end()
+        assert guest.submit("/accounts/login/", username=name, password=password).status == 200
+        assert talk.next()["code"] == "unauthenticated"  # told at once, without asking
+        assert talk.close_code() == 4401
+
+
+def test_whoever_watches_an_answer_that_is_deleted_hears_of_an_end(site: Site, key: str) -> None:
+    with by_key(site, key) as talk:
+        talk.create()
+        created = talk.until("response.output_text.delta")[0]
+        program = Browser(site.url, {"Authorization": f"Bearer {key}"})
+        assert program.send_json("DELETE", f"/api/v1/conversations/{created['conversation_id']}").status == 204
+        end = talk.to_end()[-1]
+        assert (end["type"], end["text"]) == ("response.cancelled", "")
+        assert end["error"]["code"] == "deleted"
+        talk.create()
+        assert talk.to_end()[-1]["type"] == "response.completed"
 
 
 def test_a_revoked_key_is_noticed_at_the_next_request(site: Site) -> None:

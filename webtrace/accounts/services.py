@@ -16,12 +16,17 @@ from webtrace.conversations.models import Conversation, Response
 logger = logging.getLogger(__name__)
 
 
-@transaction.atomic
 def merge_guest(*, guest: User, user: User) -> None:
-    """Give a guest's conversations and responses to the user they turned out to be."""
-    Conversation.objects.filter(owner=guest).update(owner=user)
-    Response.objects.filter(owner=guest).update(owner=user)
-    guest.delete()
+    """Give a guest's conversations and responses to the user they turned out to be. The guest's sockets close."""
+    guest_id = guest.pk
+    with transaction.atomic():
+        # Held by whoever starts a response too: one that begins meanwhile would be deleted with the guest.
+        if not User.objects.select_for_update().filter(pk=guest_id).exists():
+            return  # another tab has signed in with it
+        Conversation.objects.filter(owner=guest).update(owner=user)
+        Response.objects.filter(owner=guest).update(owner=user)
+        guest.delete()
+    tell_sockets(user_id=guest_id)
 
 
 def revoke_key(*, key: ApiKey) -> None:

@@ -135,10 +135,12 @@ class Hub:
             tick = (tick + 1) % ticks
             try:
                 watches = [watch for some in self._watches.values() for watch in some]
-                newest = await self._newest(watches) if tick == 0 and watches else {}
+                newest = await self._newest(watches) if tick == 0 and watches else None
                 for watch in watches:
-                    later = newest.get(watch.response_id, Place()) > watch.reader.place
-                    if later or watch.reader.behind:
+                    last = newest.get(watch.response_id) if newest is not None else Place()
+                    if last is None:  # every response has a log from its first moment on
+                        watch.end_deleted()
+                    elif last > watch.reader.place or watch.reader.behind:
                         watch.catch_up()
                 for identifier in tuple(self._watches):
                     self._forget_ended(identifier)

@@ -13,6 +13,8 @@ from webtrace.api.database import in_database
 from webtrace.conversations import log
 from webtrace.conversations.log import Line, Place
 from webtrace.conversations.reader import Reader
+from webtrace.conversations.services import Ending, end_line
+from webtrace.events import ErrorBody
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +60,15 @@ class Watch:
         self.catch_up()
         if self._reading is not None:
             await asyncio.wait({self._reading})
+
+    def end_deleted(self) -> None:
+        """The response was deleted, and its log with it: whoever watches hears of an end all the same."""
+        if self.ended:
+            return
+        self.reader.ended = True
+        last = self.reader.place
+        ending = Ending("cancelled", "", error=ErrorBody("deleted", "This answer was deleted."))
+        self._give([end_line(response_id=self.response_id, place=Place(last.epoch, last.number + 1), ending=ending)])
 
     def close(self) -> None:
         if self._reading is not None:
