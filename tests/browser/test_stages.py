@@ -155,8 +155,7 @@ def test_retrieval_says_that_it_was_off_and_safety_gives_one_distribution(journe
 
 def test_every_token_stands_under_its_own_id(journey: Journey) -> None:
     stage = open_at(journey, "token_ids")
-    ids = stage.locator(".tokens .token-note").all_inner_texts()
-    assert [int(text) for text in ids] == IDS
+    expect(stage.locator(".tokens .token-note")).to_have_text([str(token) for token in IDS])
 
 
 @pytest.mark.parametrize("step", [0, 1])
