@@ -172,7 +172,7 @@ def check_limit(verdict: Verdict) -> Finding:
     numbers = (left.limit, left.remaining, round(left.resets_in_s, 1))
     if allowed:
         return Finding(f"{left.remaining} of {left.limit} answers an hour left after this one", *numbers)
-    message = f"The limit of {left.limit} answers an hour is reached; the next is free in {left.resets_in_s:.0f} s."
+    message = f"The limit of {left.limit} answers an hour is reached."
     retry_after = round(left.resets_in_s, 1)
     raise Refusal("rate_limited", message, retry_after=retry_after, finding=Finding(message, *numbers))
 

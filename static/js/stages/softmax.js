@@ -13,7 +13,7 @@ export const uses = ["layer", "head", "position"];
 export function sentence(context) {
   const { selection } = context;
   const token = tokenAt(context, selection.position);
-  return `Exponentials made all scores positive, and division by their sum made them shares: head ${selection.head} of layer ${selection.layer} spread 100 % of the attention of “${label(token)}” over ${plural(selection.position + 1, "position")}. That is where this head read, not why.`;
+  return `Exponentials made all scores positive, and division by their sum made them shares: head ${selection.head} of layer ${selection.layer} spread 100 % of the attention of “${label(token)}” over ${plural(selection.position + 1, "position")}. That is where this head read, not why.`;
 }
 
 const TILE = 500; // positions a side that one view may have
