@@ -12,6 +12,8 @@ MAX_STOPS = 16
 MAX_STOP_LENGTH = 256
 MAX_BIASES = 1024
 LARGEST_SEED = 2**63 - 1
+CHOICE = tuple(name for name in Sampling.__struct_fields__ if name not in ("max_tokens", "stop"))
+"""The parameters that choose a token; the others end the answer."""
 
 
 class FieldError(NamedTuple):

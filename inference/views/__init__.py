@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from inference.views import attention, maps, output, states
+from inference.views import attention, maps, output, states, what_if
 from inference.views.query import Query, QueryError, parse_query
 from inference.views.trace import Trace, rebuild
 from inference.views.view import View
@@ -32,9 +32,10 @@ _DERIVED: dict[str, Callable[[Trace, Query], View]] = {
     "logits": output.logits,
     "lens": output.lens,
     "probabilities": output.probabilities,
+    "what_if": what_if.what_if,
     "kv_cache": output.kv_cache,
 }
 VIEWS: dict[str, Callable[[Trace, Query], View]] = {
     slug: torch.inference_mode()(derive) for slug, derive in _DERIVED.items()
 }
-"""Views by slug: those of the stages, and attention (map of a head), heads_grid and lens beside them."""
+"""Views by slug: those of the stages, and attention (map of a head), heads_grid, lens and what_if beside them."""

@@ -78,17 +78,18 @@ def qkv(trace: Trace, query: Query) -> View:
 
 
 def scores(trace: Trace, query: Query) -> View:
-    """raw [keys]: the query's dot product with every key it may see.
+    """raw [keys]: the query's dot product with every key it may see; key_norms [keys]: those keys' lengths.
 
     With `key`: that product opened into q, k and products [head_width], sum, norms, cosine and angle in degrees.
     """
     rows, position, chosen = attend_one(trace, query)
-    tensors = {"raw": array(rows.raw[0, 0])}
+    keys = trace.keys_and_values(chosen["layer"], position + 1)[0][chosen["kv_head"]]
+    tensors = {"raw": array(rows.raw[0, 0]), "key_norms": array(keys.norm(dim=-1))}
     opened = None
     if query.key is not None:
         key = within("key", query.key, position + 1, "at or before the position")
         q = project(trace, chosen["layer"], position, position + 1).q[0, chosen["head"]]
-        k = trace.keys_and_values(chosen["layer"], key + 1)[0][chosen["kv_head"], key]
+        k = keys[key]
         products = q * k
         tensors |= {"q": array(q), "k": array(k), "products": array(products)}
         similarity = float(cosine(k[None], q)[0])

@@ -8,6 +8,13 @@ from typing import Any
 import msgspec
 
 MAX_TOP = 100
+_EXPECTED = {
+    "logit_bias": "must be a bias for each of some token ids",
+    **dict.fromkeys(
+        ("repetition_penalty", "presence_penalty", "frequency_penalty", "temperature", "top_p", "min_p"),
+        "must be a number",
+    ),
+}
 
 
 class QueryError(ValueError):
@@ -23,7 +30,7 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which slice to look at. Everything counts from 0; what is left out has the default of its view.
 
     A `step` stands for the position whose logits chose that step's token. The four tile bounds belong to the
-    attention map; `from` is included, `to` is not.
+    attention map; `from` is included, `to` is not. The fields from `logit_bias` on are the settings of a what-if.
     """
 
     layer: int = 0
@@ -37,6 +44,15 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     query_to: int | None = None
     key_from: int | None = None
     key_to: int | None = None
+    logit_bias: dict[int, float] | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    seed: int | None = None
 
 
 def parse_query(fields: dict[str, Any]) -> Query:
@@ -44,11 +60,11 @@ def parse_query(fields: dict[str, Any]) -> Query:
     try:
         return msgspec.convert(fields, Query, strict=False)
     except msgspec.ValidationError as error:
-        named = re.search(r"`\$\.(\w+)`|unknown field `(\w+)`", str(error))
+        named = re.search(r"`\$\.(\w+)|unknown field `(\w+)`", str(error))
         field = (named[1] or named[2]) if named else "query"
         if field not in Query.__struct_fields__:
             raise QueryError(field, f"is not one of {', '.join(Query.__struct_fields__)}") from error
-        raise QueryError(field, "must be a whole number") from error
+        raise QueryError(field, _EXPECTED.get(field, "must be a whole number")) from error
 
 
 def within(field: str, value: int, size: int, what: str) -> int:

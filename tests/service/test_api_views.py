@@ -102,6 +102,24 @@ def test_the_workers_reason_arrives(
     assert signed_in(owner).get(path(response, "/views/softmax")).status_code == 200  # a reason is not kept
 
 
+def test_settings_of_a_what_if_arrive_as_numbers(response: Response, owner: User, workers: FakeWorkers) -> None:
+    given = {"step": "2", "temperature": "0.5", "top_k": "0", "top_p": "1", "seed": str(2**63 - 1)}
+    assert signed_in(owner).get(path(response, "/views/what_if"), given).status_code == 200
+    (ring,) = workers.rings
+    assert ring["query"] == {"step": 2, "temperature": 0.5, "top_k": 0, "top_p": 1, "seed": 2**63 - 1}
+
+
+@pytest.mark.parametrize(("field", "value"), [("temperature", "nan"), ("min_p", "-inf"), ("seed", str(2**63))])
+def test_no_number_that_cannot_be_one_is_passed_on(
+    response: Response, owner: User, workers: FakeWorkers, field: str, value: str
+) -> None:
+    got = signed_in(owner).get(path(response, "/views/what_if"), {field: value})
+    error = got.json()["error"]
+    assert (got.status_code, error["code"], error["field"]) == (400, "invalid_value", field)
+    assert "2^63" in error["message"]
+    assert not workers.rings
+
+
 def test_a_silent_worker_is_busy(response: Response, owner: User, workers: FakeWorkers, settings: Any) -> None:
     settings.VIEW_TIMEOUT_S = 0.05
     workers.result = None

@@ -12,14 +12,18 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 from uuid import UUID, uuid4
 
+import msgspec
 import pytest
+from asgiref.sync import async_to_sync
 from channels.layers import InMemoryChannelLayer
 from django.core.cache import cache
 
 from inference import messages as m
 from inference.process import EngineGone
+from tests.service.cast import make_response
 from tests.service.test_prompt import tokenizer
 from tests.service.work import ready
+from webtrace.accounts.models import User
 from webtrace.conversations import live, log
 from webtrace.conversations.log import Line, Place, Write
 from webtrace.conversations.models import Response
@@ -323,9 +327,12 @@ async def test_without_trace_only_text_is_recorded(database: Database, hub: Any)
 
 
 class Looker:
-    """Stands in for the engine: every view is the same few bytes."""
+    """Stands in for the engine: every view is the same few bytes; `query` is the last one it was asked."""
 
-    async def view(self, **_: Any) -> bytes:
+    query: dict[str, Any]
+
+    async def view(self, *, query: dict[str, Any], **_: Any) -> bytes:
+        self.query = query
         text = json.dumps({"__metadata__": {"view": "{}"}}).encode()
         return struct.pack("<Q", len(text)) + text
 
@@ -354,6 +361,11 @@ class Running:
         ("lens", {"position": 12}, 3, "position"),
         ("lens", {"position": 9}, 0, "position"),
         ("embeddings", {"position": 5}, 0, None),
+        ("what_if", {}, 0, "step"),
+        ("what_if", {"step": 3, "temperature": 0.5}, 3, "step"),
+        ("softmax", {"step": 3.0}, 3, "step"),  # the engine would take it for 3
+        ("softmax", {"position": 12.0}, 3, "position"),
+        ("softmax", {"position": "12"}, 3, "position"),
     ],
 )
 async def test_a_view_shows_nothing_of_what_is_not_released(
@@ -364,6 +376,20 @@ async def test_a_view_shows_nothing_of_what_is_not_released(
     result = ViewResult.unpack(await cache.aget(request.request_key))
     assert (result.body is None, result.field) == (field is not None, field)
     assert not result.code or result.code == "invalid_value"
+
+
+def test_a_what_if_changes_what_it_names_and_keeps_the_rest(owner: User) -> None:
+    response = make_response(owner)
+    own = m.Sampling(seed=5, temperature=0.7, logit_bias={260: 2.0}, presence_penalty=0.5, stop=["x"])
+    response.sampling = msgspec.to_builtins(own, str_keys=True)
+    response.save()
+    request = ViewRequest(uuid4().hex, response.pk, "what_if", {"step": 1, "temperature": 1.5, "top_k": 3})
+    looker = Looker()
+    async_to_sync(answer)(request, cast(Engine, looker), cast(Recorder, Running(3)), tokenizer())
+    assert looker.query == {
+        "step": 1, "temperature": 1.5, "top_k": 3, "seed": 5, "logit_bias": {"260": 2.0}, "presence_penalty": 0.5,
+        "repetition_penalty": 1.0, "frequency_penalty": 0.0, "top_p": 0.95, "min_p": 0.0,
+    }  # fmt: skip
 
 
 # ---------------------------------------------------------------- token texts

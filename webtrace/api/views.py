@@ -24,6 +24,7 @@ RETRY_AFTER_S = 1
 FIRST_LOOK_S, LONGEST_WAIT_S = 0.004, 0.032  # between looks into the cache
 MAX_PARAMETERS = 16
 MAX_CHARACTERS = 200  # of one parameter's name or value
+LARGEST_NUMBER = 2**63 - 1  # a seed's
 _STATUS = {"invalid_value": 400, "not_found": 404, "unavailable": 503}
 
 
@@ -64,8 +65,8 @@ def _number(name: str, text: str) -> int | float | str:
             value = kind(text)
         except ValueError:
             continue
-        if not -(2**53) < value < 2**53:  # NaN and infinity too
-            raise Problem(400, "invalid_value", f"{name} must be a finite number of reasonable size.", name)
+        if not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:  # NaN and infinity too
+            raise Problem(400, "invalid_value", f"{name} must be a number between -(2^63 - 1) and 2^63 - 1.", name)
         return value
     return text
 

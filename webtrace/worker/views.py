@@ -10,6 +10,7 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from django.core.cache import cache
 
+from inference.parameters import CHOICE
 from inference.text import Tokenizer
 from webtrace.conversations.models import Response
 from webtrace.dispatch.views import ViewResult
@@ -21,7 +22,8 @@ logger = logging.getLogger(__name__)
 
 KEPT_S = 600  # a view never changes under its key
 PROBLEM_KEPT_S = 5
-TELLING = frozenset({"logits", "lens", "probabilities", "kv_cache"})  # views that by themselves tell step 0's choice
+TELLING = frozenset({"logits", "lens", "probabilities", "what_if", "kv_cache"})
+"""Views that by themselves tell step 0's choice."""
 
 
 @dataclass(frozen=True)
@@ -62,25 +64,38 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokeni
     if not token_ids:
         return ViewResult(code="not_found", message="No token of this response was computed.")
     _refuse_unreleased(request, num_prompt_tokens, len(token_ids) - num_prompt_tokens)
+    query = request.query
+    if request.slug == "what_if":
+        query = await _own_settings(request.response_id) | query
     body = await engine.view(
         response_id=str(request.response_id),
         slug=request.slug,
-        query=request.query,
+        query=query,
         token_ids=token_ids,
         num_prompt_tokens=num_prompt_tokens,
     )
     return ViewResult(body=with_token_texts(body, tokenizer))
 
 
+async def _own_settings(response_id: UUID) -> dict[str, Any]:
+    """How the response's tokens were chosen: a what-if changes some of it, the rest is as it was."""
+    sampling = Response.objects.filter(pk=response_id).values_list("sampling", flat=True)
+    own = await database_sync_to_async(sampling.get)()
+    return {name: own[name] for name in CHOICE if name in own}
+
+
 def _refuse_unreleased(request: ViewRequest, num_prompt_tokens: int, num_released: int) -> None:
     """What chose a token may be looked at once the token's text is released: the numbers would tell it.
 
-    Raises EngineFailed, as the engine does for a position that is not there.
+    Raises EngineFailed, as the engine does for a position that is not there. The engine would take 7.0 for 7.
     """
     step, position = request.query.get("step"), request.query.get("position")
-    if isinstance(position, int):
+    for field, value in (("position", position), ("step", step)):
+        if not isinstance(value, int | None):
+            raise EngineFailed(f"{field}: must be a whole number", field)
+    if position is not None:
         field, asked = "position", position - num_prompt_tokens + 1
-    elif isinstance(step, int):
+    elif step is not None:
         field, asked = "step", step
     else:
         field, asked = "step", 0 if request.slug in TELLING else -1
