@@ -19,11 +19,18 @@ from webtrace.conversations import log, services
 from webtrace.conversations.log import Place, Write
 from webtrace.conversations.models import Message, Response
 from webtrace.dispatch import jobs, routing, workers
+from webtrace.dispatch import sweep as sweeping
 from webtrace.dispatch.models import Job, Worker
 from webtrace.dispatch.sweep import sweep
 from webtrace.events import ResponseCreate
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def no_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two tests no sweep runs, which says nothing about the database."""
+    monkeypatch.setattr("webtrace.dispatch.sweep._stall", sweeping._Stall())
 
 
 def age(seconds: float) -> Any:
@@ -80,6 +87,21 @@ def test_a_silent_worker_is_lost_and_its_response_interrupted(owner: User) -> No
     assert (end["last_sequence_number"], end["text"]) == (2, "half an ")
     assert [line.place for line in ended.lines] == [Place(2, 1)]
     assert not Job.objects.exists()
+
+
+def test_nobody_is_lost_because_the_database_let_nobody_write(
+    owner: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    response, worker = make_waiting(owner), make_worker()
+    take(response, worker)
+    Worker.objects.update(seen_at=age(60))
+    Job.objects.update(watched_at=age(60))
+    with monkeypatch.context() as locked:
+        locked.setattr("webtrace.dispatch.sweep.seconds_to_write", lambda: 10.0)
+        assert sweep() == sweeping.Found()
+    assert sweep() == sweeping.Found()  # the lease may be renewed now
+    settings.LEASE_S = 0  # and this is how long that may take
+    assert [ended.response_id for ended in sweep().ended] == [response.pk]
 
 
 def test_a_stopped_worker_is_not_waited_for(owner: User) -> None:
