@@ -8,6 +8,7 @@ import { mountConversationList } from "./conversation-list.js";
 import * as conversation from "./conversation.js";
 import { mountJourneyMap } from "./journey-map.js";
 import * as responses from "./responses.js";
+import { mountPages } from "./pages.js";
 import { mountScrubber } from "./scrubber.js";
 import { fromHash } from "./selection.js";
 import { Socket } from "./socket.js";
@@ -40,6 +41,12 @@ const composer = mountComposer(at("chat"), { samplingDefaults: page.sampling_def
 mountChat(at("chat"), { options: composer.options, onSend: composer.send });
 mountJourneyMap(at("journey"), page.stages, { onSelect: () => panes.show("inside") });
 mountScrubber(at("trace"));
+mountPages(at("trace"), page.stages, {
+  again(record, seed) {
+    const { sampling, instructions } = composer.options();
+    conversation.answerAgain(record, { sampling: { ...(record.sampling ?? sampling), seed }, instructions });
+  },
+});
 mountStagePanel(at("trace").appendChild(document.createElement("div")), page.stages);
 mountAnnouncer(at("announcer"));
 

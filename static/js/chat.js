@@ -195,10 +195,7 @@ function createAnswerTurn(first, { options }) {
   const answer = createAnswer({
     record: first.record,
     versions: versions.node,
-    again: () => {
-      const prompt = conversation.path().find(({ message: { id } }) => id === message.parent_id)?.message;
-      if (prompt) conversation.resend(prompt, prompt.content, options());
-    },
+    again: () => conversation.answerAgain(first.record, options()),
   });
   return {
     node: element("li", { class: "message message-answer" }, element("h3", { class: "message-role" }, "Model"), answer.node),

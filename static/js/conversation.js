@@ -151,6 +151,14 @@ export function resend(message, input, options) {
   return send(input, { ...options, parentId });
 }
 
+/** Ask for another version of this answer. */
+export function answerAgain(record, options) {
+  const turns = path().map(({ message }) => message);
+  const answer = turns.find((message) => message.record === record);
+  const prompt = turns.find(({ id }) => id === answer?.parent_id);
+  if (prompt) resend(prompt, prompt.content, options);
+}
+
 export function stop() {
   const record = active();
   if (record !== null) responses.cancel(record);

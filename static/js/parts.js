@@ -4,6 +4,8 @@ import { element, swap } from "./dom.js";
 import { number } from "./format.js";
 import { isActive } from "./record.js";
 
+export { entropy, norm, softmax, sum, sumOfSizes } from "./arithmetic.js";
+
 // ------------------------------------------------------------------------------------------------ values and tables
 
 /** A value with its full precision kept beside what is shown. */
@@ -105,42 +107,6 @@ export function agrees(name, mine, theirs, { title, terms = 0, tolerance = TOLER
     title && `${title}: `, "recomputed here ", quantity(`${name}-recomputed`, mine, format), " · the server has ", quantity(name, theirs, format),
     element("strong", {}, good ? " ✓ they agree" : " ✗ they differ"),
   );
-}
-
-/** Sum, and sum of sizes, in double precision. */
-export function sum(values) {
-  let total = 0;
-  for (const value of values) total += value;
-  return total;
-}
-
-export function sumOfSizes(values) {
-  let total = 0;
-  for (const value of values) total += Math.abs(value);
-  return total;
-}
-
-/** Length of a vector. */
-export function norm(values) {
-  let squares = 0;
-  for (const value of values) squares += value * value;
-  return Math.sqrt(squares);
-}
-
-/** Softmax in double precision: `{largest, exponentials, total, shares}`. Values of −∞ get exactly 0. */
-export function softmax(values) {
-  let largest = -Infinity;
-  for (const value of values) largest = Math.max(largest, value);
-  const exponentials = Array.from(values, (value) => Math.exp(value - largest));
-  const total = sum(exponentials);
-  return { largest, exponentials, total, shares: exponentials.map((one) => one / total) };
-}
-
-/** Entropy of a distribution in nats. */
-export function entropy(shares) {
-  let total = 0;
-  for (const share of shares) if (share > 0) total -= share * Math.log(share);
-  return total;
 }
 
 // ------------------------------------------------------------------------------------------------ a picture's life

@@ -1,6 +1,7 @@
 /**
- * What the reader looks at: stage, step, layer, head, position and key. It lives in the store and in the address
- * (`#stage=softmax&layer=14&head=4&step=7`), so that a link restores exactly what was seen.
+ * What the reader looks at: page (null: the stages), stage, step, layer, head, position and key. It lives in the store
+ * and in the address (`#stage=softmax&layer=14&head=4&step=7`, `#page=table&stage=…`), so that a link restores exactly
+ * what was seen.
  *
  * Only what was chosen is kept. `resolve` fills the rest: the newest step, the middle layer and head, and the position
  * whose state predicted the step's token. The key is the position that a query is compared with; null where none was
@@ -9,13 +10,18 @@
 
 import { get, set } from "./store.js";
 
+/** Pages beside the stages. */
+export const PAGES = ["table", "misconceptions", "numbers"];
 const NUMBERS = ["layer", "head", "step", "position", "key"];
 
 /** Read the address. Unknown stages and anything that is not a whole number are left out. */
 export function fromHash(hash, slugs) {
   const parameters = new URLSearchParams(hash.replace(/^#/, ""));
   const stage = parameters.get("stage");
-  const selection = { stage: slugs.has(stage) ? stage : "request", response: parameters.get("response") };
+  const page = parameters.get("page");
+  const selection = {
+    page: PAGES.includes(page) ? page : null, stage: slugs.has(stage) ? stage : "request", response: parameters.get("response"),
+  };
   for (const name of NUMBERS) {
     const text = parameters.get(name);
     selection[name] = text !== null && /^\d{1,6}$/.test(text) ? Number(text) : null;
@@ -24,7 +30,7 @@ export function fromHash(hash, slugs) {
 }
 
 export function toHash(selection) {
-  const parameters = new URLSearchParams({ stage: selection.stage });
+  const parameters = new URLSearchParams({ ...(selection.page && { page: selection.page }), stage: selection.stage });
   for (const name of [...NUMBERS, "response"]) {
     if (selection[name] !== null && selection[name] !== undefined) parameters.set(name, selection[name]);
   }
@@ -32,15 +38,17 @@ export function toHash(selection) {
 }
 
 /**
- * Change the selection and the address. Going to another stage is a step in the browser's history; moving within one
- * is not. A newly chosen step takes the position with it, unless both are given.
+ * Change the selection and the address. Going to another page or stage is a step in the browser's history; moving
+ * within one is not. Choosing a stage leaves the page; a newly chosen step takes the position with it, unless both are
+ * given.
  */
 export function select(changes) {
   const before = get().selection;
   const selection = { ...before, ...changes };
+  if ("stage" in changes && !("page" in changes)) selection.page = null;
   if ("step" in changes && !("position" in changes)) selection.position = null;
   const address = location.pathname + toHash(selection);
-  if (selection.stage === before.stage) history.replaceState(null, "", address);
+  if (selection.stage === before.stage && selection.page === before.page) history.replaceState(null, "", address);
   else history.pushState(null, "", address);
   set({ selection });
 }

@@ -5,18 +5,17 @@
  * A stage that was not reached says so here; its module is only asked to draw when there are values.
  */
 
+import { contextOf, followState } from "./context.js";
 import { element, setText } from "./dom.js";
 import { duration, number, plural } from "./format.js";
 import { iconButton } from "./icons.js";
 import { isActive } from "./record.js";
 import { createPickers } from "./pickers.js";
-import { get, subscribe } from "./store.js";
-import { resolve, select } from "./selection.js";
+import { get } from "./store.js";
+import { select } from "./selection.js";
 import { onSwipe } from "./swipe.js";
-import { fetchView } from "./views.js";
 
 const OF_FIRST_STEP = new Set(["logits", "sampling"]); // what they say and took is of the first token
-const STREAMING_REDRAW_MS = 250; // while tokens arrive, the open picture follows this often
 const PROVENANCE = {
   live: "live: sent by the run itself",
   derived: "derived from what the run recorded",
@@ -27,14 +26,11 @@ const PROVENANCE = {
 export function mountStagePanel(host, catalogue) {
   const bySlug = new Map(catalogue.map((stage) => [stage.slug, stage]));
   let frame = null;
-  let lastDrawn = 0;
-  let timer = null;
 
   const refresh = () => {
-    clearTimeout(timer);
-    timer = null;
-    lastDrawn = performance.now();
     const state = get();
+    host.hidden = state.selection.page !== null;
+    if (host.hidden) return;
     const stage = bySlug.get(state.selection.stage);
     if (frame?.stage !== stage) {
       frame?.destroy();
@@ -42,47 +38,15 @@ export function mountStagePanel(host, catalogue) {
       host.replaceChildren(frame.node);
       host.scrollTop = 0;
     }
-    frame.update(contextOf(stage, state, frame.noteProvenance));
-  };
-
-  const refreshSoon = () => {
-    timer ??= setTimeout(refresh, Math.max(0, STREAMING_REDRAW_MS - (performance.now() - lastDrawn)));
+    const own = { stage, report: state.stages.get(stage.slug) ?? null };
+    frame.update(contextOf(state, own, frame.noteProvenance));
   };
 
   onSwipe(host, (by) => {
     const next = catalogue[catalogue.indexOf(frame.stage) + by];
     if (next !== undefined) select({ stage: next.slug });
   });
-  subscribe(["selection", "stages", "steps", "response", "model"], (state, changed) => {
-    const streaming = state.response !== null && isActive(state.response) && state.steps.length > 0;
-    if (streaming && !changed.has("selection")) refreshSoon();
-    else refresh();
-  });
-  refresh();
-}
-
-/** Everything a stage module may read, frozen: it is built anew for every change. */
-function contextOf(stage, state, noteProvenance) {
-  const { response, steps, stages, model } = state;
-  const selection = resolve(state);
-  return Object.freeze({
-    stage,
-    report: stages.get(stage.slug) ?? null,
-    stages,
-    steps,
-    step: selection.step === null ? null : steps[selection.step],
-    selection,
-    tokens: response?.tokens ?? [],
-    numPromptTokens: response?.numPromptTokens ?? 0,
-    model,
-    response,
-    select,
-    async view(slug, query, options) {
-      const view = await fetchView(response.id, slug, query, options);
-      noteProvenance(stage.slug, view.info);
-      return view;
-    },
-  });
+  followState(refresh);
 }
 
 function createFrame(stage, catalogue) {
@@ -201,7 +165,7 @@ function createFrame(stage, catalogue) {
       render();
       if (next.report !== null && parts.provenance.textContent === "") setText(parts.provenance, PROVENANCE.live);
     },
-    noteProvenance(slug, info) {
+    noteProvenance(info) {
       if (gone || !(info.provenance in PROVENANCE)) return;
       setText(parts.provenance, `${PROVENANCE[info.provenance]}, within ${number(info.exactness.tolerance)} (${info.exactness.kernel})`);
     },
@@ -285,7 +249,8 @@ function scopeOf(report) {
   return `While the prompt was read, ${plural(positions, "position")} at once${layers}:`;
 }
 
-function timeOf(report, catalogue) {
+/** How long a stage took, in words; with which it was timed where it has no time of its own. */
+export function timeOf(report, catalogue) {
   if (report === null) return "";
   if (report.duration_ms) return `took ${duration(report.duration_ms)}${OF_FIRST_STEP.has(report.stage) ? " at step 0" : ""}`;
   const joined = report.data?.joined_with;

@@ -18,3 +18,10 @@ export function stepChip(context, { step }) {
     onclick: () => context.select({ step }), selected: step === context.selection.step, focus: `step-${step}`,
   });
 }
+
+/** A step's candidates as objects, most probable first by the model's own softmax. */
+export function candidates(step) {
+  return step.candidates
+    .map(([id, text, logit, raw, final]) => ({ id, text, logit, raw, final }))
+    .sort((a, b) => b.raw - a.raw);
+}

@@ -16,7 +16,7 @@ const state = {
   conversations: { items: [], next: null, search: "", state: "loading" },
   conversation: null, // { key, id, title, instructions, state }
   messages: [],
-  selection: { stage: "request", step: null, layer: null, head: null, position: null },
+  selection: { page: null, stage: "request", step: null, layer: null, head: null, position: null },
 };
 
 const subscriptions = new Set();

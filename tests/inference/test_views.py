@@ -175,6 +175,8 @@ def test_scores_open_into_products_and_divide_by_eight(run: Run) -> None:
     assert np.allclose(q, run.view("positions", **at).tensors["q_after"])
     assert np.allclose(k, run.view("positions", layer=14, head=4, position=7).tensors["k_after"], atol=1e-4)
     assert np.allclose(view.tensors["products"], q * k)
+    assert view.tensors["key_norms"].shape == view.tensors["raw"].shape
+    assert view.tensors["key_norms"][7] == pytest.approx(float(np.linalg.norm(k)), rel=1e-5)
     opened = view.info["opened"]
     assert opened["sum"] == pytest.approx(float(view.tensors["raw"][7]), rel=1e-4)
     cosine = float(q @ k / (np.linalg.norm(q) * np.linalg.norm(k)))

@@ -1,5 +1,6 @@
 /** Stage 8: the row of the embedding table for one token, and the tokens whose rows point the same way. */
 
+import { cosine, products as productsOf } from "../arithmetic.js";
 import { strip } from "../charts.js";
 import { element } from "../dom.js";
 import { count, number, shape, short } from "../format.js";
@@ -61,10 +62,10 @@ export function arithmetic(host, context) {
 }
 
 function cosineOf(row, other, name, id, served) {
-  const products = Array.from(row, (value, index) => value * other[index]);
+  const products = productsOf(row, other);
   return [
     note(`The cosine divides the dot product with the row of “${name}” by both lengths:`),
     formula(`${number(sum(products))} / (${number(norm(row))} · ${number(norm(other))})`),
-    agrees(`cosine-${id}`, sum(products) / (norm(row) * norm(other)), served),
+    agrees(`cosine-${id}`, cosine(sum(products), norm(row), norm(other)), served),
   ];
 }

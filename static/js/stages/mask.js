@@ -1,5 +1,6 @@
 /** Stage 13: which keys a query may look at. */
 
+import { numAllowedKeys } from "../arithmetic.js";
 import { count, number, plural } from "../format.js";
 import { agrees, facts, formula, fromViews, note, quantity, table, tokenAt, tokensBetween } from "../parts.js";
 import { maskSquare } from "../charts.js";
@@ -50,6 +51,6 @@ export function draw(host, context) {
 export function arithmetic(host, context) {
   return fromViews(host, context, queries, ({ rows: { info } }, { selection }) => [
     formula(`positions 0 to ${selection.position}: ${selection.position} + 1 keys`),
-    agrees("allowed", selection.position + 1, info.num_allowed, { format: count }),
+    agrees("allowed", numAllowedKeys(selection.position), info.num_allowed, { format: count }),
   ]);
 }

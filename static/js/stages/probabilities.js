@@ -3,16 +3,10 @@
 import { element } from "../dom.js";
 import { number, percent, short } from "../format.js";
 import { agrees, bar, facts, fold, formula, fromContext, heading, note, quantity, sum, sumOfSizes, table } from "../parts.js";
+import { candidates } from "../steps.js";
 import { chip, label, named } from "../tokens.js";
 
 export const uses = ["step"];
-
-/** A step's rows as objects, most probable first by the model's own softmax. */
-function candidates(step) {
-  return step.candidates
-    .map(([id, text, logit, raw, final]) => ({ id, text, logit, raw, final }))
-    .sort((a, b) => b.raw - a.raw);
-}
 
 /** What the shares leave of 1; what is left by rounding alone is nothing. */
 function beyond(shares) {

@@ -1,5 +1,6 @@
 /** Stage 12: every score divided by the root of the head width. */
 
+import { scale } from "../arithmetic.js";
 import { count, number, plural } from "../format.js";
 import { chosenKey, keyChip, shownKeys } from "../keys.js";
 import { agrees, facts, fold, formula, fromViews, note, quantity, signedBar, table, tokenAt } from "../parts.js";
@@ -59,7 +60,7 @@ export function arithmetic(host, context) {
     const { raw, scaled } = tensors;
     const check = (index) => [
       formula(`${label(tokenAt(now, index))}: ${number(raw.data[index])} / ${number(root)}`),
-      agrees(`scaled-${index}`, raw.data[index] / root, scaled.data[index]),
+      agrees(`scaled-${index}`, scale(raw.data[index], now.model.head_width), scaled.data[index]),
     ];
     const key = chosenKey(now);
     return [

@@ -1,5 +1,6 @@
 /** Stage 11: the dot products of one query with all keys, and one of them opened. */
 
+import { cosine as cosineOf, products as productsOf } from "../arithmetic.js";
 import { strip } from "../charts.js";
 import { count, number, plural, short } from "../format.js";
 import { chosenKey, keyChip, shownKeys } from "../keys.js";
@@ -58,9 +59,9 @@ export function arithmetic(host, context) {
     const key = chosenKey(now);
     const q = tensors.q.data;
     const k = tensors.k.data;
-    const products = Array.from(q, (value, index) => value * k[index]);
+    const products = productsOf(q, k);
     const total = sum(products);
-    const cosine = total / (norm(q) * norm(k));
+    const cosine = cosineOf(total, norm(q), norm(k));
     return [
       formula(`q · k = ${products.slice(0, 4).map((one, index) => `${number(q[index], 4)} · ${number(k[index], 4)}`).join(" + ")} + … (${plural(products.length, "product")})`),
       agrees("sum", total, opened.sum, { title: "dot product", terms: sumOfSizes(products) }),

@@ -1,5 +1,6 @@
 /** Stage 15: the values, mixed by the weights of one query. */
 
+import { weightedTerms } from "../arithmetic.js";
 import { element, swap } from "../dom.js";
 import { strip } from "../charts.js";
 import { count, number, percent, plural } from "../format.js";
@@ -18,11 +19,7 @@ export function sentence(context) {
 const queries = ({ selection: { layer, head, position } }) =>
   position !== null && layer !== null && { mix: ["weighted_sum", { layer, head, position }] };
 
-/** The terms of one coordinate: weight times value, key by key. */
-function termsOf({ weights, values }, coordinate) {
-  const width = values.shape[1];
-  return Array.from(weights.data, (weight, key) => weight * values.data[key * width + coordinate]);
-}
+const termsOf = ({ weights, values }, coordinate) => weightedTerms(weights.data, values.data, values.shape[1], coordinate);
 
 export function draw(host, context) {
   let coordinate = 0;

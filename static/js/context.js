@@ -1,0 +1,49 @@
+/** What pictures may read of the page's state, frozen: built anew for every change. */
+
+import { isActive } from "./record.js";
+import { resolve, select } from "./selection.js";
+import { subscribe } from "./store.js";
+import { fetchView } from "./views.js";
+
+const STREAMING_REDRAW_MS = 250; // while tokens arrive, open pictures follow this often
+
+/** Call `refresh()` now and whenever what pictures show has changed; while tokens arrive, a few times a second. */
+export function followState(refresh) {
+  let last = 0;
+  let timer = null;
+  const now = () => {
+    clearTimeout(timer);
+    timer = null;
+    last = performance.now();
+    refresh();
+  };
+  subscribe(["selection", "stages", "steps", "response", "model"], ({ response, steps }, changed) => {
+    const streaming = response !== null && isActive(response) && steps.length > 0;
+    if (!streaming || changed.has("selection")) now();
+    else timer ??= setTimeout(now, Math.max(0, STREAMING_REDRAW_MS - (performance.now() - last)));
+  });
+  now();
+}
+
+/** `own` are fields beside the common ones; `noteView(info)` hears of every view that has come. */
+export function contextOf(state, own, noteView) {
+  const { response, steps, stages, model } = state;
+  const selection = resolve(state);
+  return Object.freeze({
+    ...own,
+    stages,
+    steps,
+    step: selection.step === null ? null : steps[selection.step],
+    selection,
+    tokens: response?.tokens ?? [],
+    numPromptTokens: response?.numPromptTokens ?? 0,
+    model,
+    response,
+    select,
+    async view(slug, query, options) {
+      const view = await fetchView(response.id, slug, query, options);
+      noteView?.(view.info);
+      return view;
+    },
+  });
+}

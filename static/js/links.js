@@ -1,0 +1,18 @@
+/** Links that change what the reader looks at. */
+
+import { element } from "./dom.js";
+import { select, toHash } from "./selection.js";
+import { get } from "./store.js";
+
+/** A link to the selection with `changes`; with a modifier key held it opens like any other link. */
+export function selectionLink(changes, attributes, ...children) {
+  return element("a", {
+    href: toHash({ ...get().selection, page: null, ...changes }),
+    ...attributes,
+    onclick(event) {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      select(changes);
+    },
+  }, ...children);
+}

@@ -1,0 +1,56 @@
+/** The pages beside the stages: a row of links, and the open page's module (pages/<name>.js), loaded when first opened. */
+
+import { contextOf, followState } from "./context.js";
+import { element } from "./dom.js";
+import { selectionLink } from "./links.js";
+import { get } from "./store.js";
+
+const TITLES = { table: "Debugging table", misconceptions: "Misconceptions", numbers: "Worked numbers" };
+
+/** `again(record, seed)` asks for another version of an answer. */
+export function mountPages(host, catalogue, { again }) {
+  const links = new Map([[null, "Stages"], ...Object.entries(TITLES)].map(([page, title]) => [page, selectionLink({ page }, {}, title)]));
+  const panel = element("div", { class: "page-panel", hidden: true });
+  host.prepend(element("nav", { class: "page-links", "aria-label": "Stages and pages" }, [...links.values()]));
+  host.append(panel);
+  let open = null; // {page, body, life, update}
+
+  followState(() => {
+    const state = get();
+    const { page } = state.selection;
+    for (const [name, node] of links) {
+      if (name === page) node.setAttribute("aria-current", "page");
+      else node.removeAttribute("aria-current");
+    }
+    panel.hidden = page === null;
+    if (open?.page !== page || open.response !== state.response) {
+      open?.life?.destroy();
+      panel.replaceChildren();
+      open = page === null ? null : begin(page, state.response);
+    }
+    if (page !== null) open.update(contextOf(state, { catalogue, again }));
+  });
+
+  function begin(page, response) {
+    const body = element("div", { class: "page-body" });
+    panel.append(element(
+      "article", { class: "page stage-picture", id: `page-${page}`, "aria-labelledby": "page-title" },
+      element("h2", { id: "page-title" }, TITLES[page]), body,
+    ));
+    let latest = null;
+    const opened = { page, response, life: null, update(context) {
+      latest = context;
+      opened.life?.update(context);
+    } };
+    import(`./pages/${page}.js`).then(
+      ({ draw }) => {
+        if (open === opened) opened.life = draw(body, latest);
+      },
+      (error) => {
+        reportError(error);
+        body.replaceChildren(element("p", { class: "notice alarm" }, "This page could not be loaded. Reload to try again."));
+      },
+    );
+    return opened;
+  }
+}

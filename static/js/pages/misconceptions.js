@@ -1,0 +1,237 @@
+/** Eight common beliefs about language models, each beside what this request shows of it. */
+
+import * as api from "../api.js";
+import { cosine } from "../arithmetic.js";
+import { element, swap } from "../dom.js";
+import { count, number, percent, plural, shape, short } from "../format.js";
+import { chosenKey } from "../keys.js";
+import { selectionLink } from "../links.js";
+import { bar, facts, fromContext, fromViews, note, quantity, sum, table, tokenAt } from "../parts.js";
+import { createPickers } from "../pickers.js";
+import { isActive } from "../record.js";
+import { candidates, stepChip } from "../steps.js";
+import { chip, label } from "../tokens.js";
+
+const SHOWN = 8; // rows of a table that could have hundreds
+
+/** Each claim: what is believed, what is so, and `draw(host, context)` or `nodes(context)` of the evidence. */
+const CLAIMS = [
+  { name: "database", belief: "It looks the answer up in a database.", truth: "The words of an answer are computed from fixed weights and the text so far. A search happens only where a service adds one before the model, and then the text found stands in the prompt.", nodes: searched },
+  { name: "one-vector", belief: "The sentence becomes one vector, and the vector is unpacked into an answer.", truth: "Every position keeps a vector of its own through all layers, and the last one yields scores for a single next token.", nodes: vectors },
+  { name: "cosine", belief: "Attention measures cosine similarity.", truth: "It takes dot products divided by a root. These count the length of a key too, so the two can rank the same keys differently.", draw: drawRanking },
+  { name: "best-sentence", belief: "The most probable whole sentence is worked out first.", truth: "Only the next token has a distribution. One is drawn and appended, and nothing goes back to mend it.", nodes: notLikeliest },
+  { name: "factual", belief: "Probabilities that add up to one make the answer true.", truth: "They say what tends to follow the text so far. No stage compares a statement with the world, so neither can this page.", nodes: mostConfident },
+  { name: "understands", belief: "The graphics card understands the sentence.", truth: "Whatever processor runs it multiplies and adds numbers. Here is how often, counted from the shapes of the matrices.", nodes: operations },
+  { name: "trains", belief: "Answering trains the model on what I wrote.", truth: "Answering only reads the weights. What a service keeps of a conversation is another matter, and is listed under storage.", draw: drawFingerprints },
+  { name: "at-once", belief: "The whole answer is decided at once.", truth: "It grows token by token, and an early choice changes every distribution after it.", nodes: otherBeginnings },
+];
+
+export function draw(host, context) {
+  const lives = CLAIMS.map((claim) => {
+    const evidence = element("div", { class: "stage-picture" });
+    host.append(element(
+      "section", { class: "claim lines", "data-claim": claim.name },
+      element("h3", {}, `“${claim.belief}”`), element("p", { class: "claim-truth" }, claim.truth), evidence,
+    ));
+    if (claim.draw) return claim.draw(evidence, context);
+    return fromContext(evidence, context, ({ response, selection }) => [response?.version, selection.step], claim.nodes);
+  });
+  return {
+    update: (next) => lives.forEach((life) => life.update(next)),
+    destroy: () => (lives.forEach((life) => life.destroy()), host.replaceChildren()),
+  };
+}
+
+const missing = (what) => note(`This request has no evidence yet: ${what}.`);
+const reportOf = ({ stages }, slug) => stages.get(slug)?.data ?? null;
+
+function searched(context) {
+  const report = reportOf(context, "retrieval");
+  if (!report) return missing("retrieval has not reported");
+  return facts([
+    ["documents searched", report.enabled ? "yes" : "no"],
+    ["why", report.reason],
+    ["documents compared", quantity("candidates", report.candidates?.length ?? 0, count)],
+    ["closest", report.best_score === null || report.best_score === undefined ? null : quantity("best_score", report.best_score)],
+    ["tokens computed", quantity("steps", context.steps.length, count)],
+  ]);
+}
+
+function vectors(context) {
+  const { model, numPromptTokens } = context;
+  const embedded = reportOf(context, "embeddings");
+  const inLayers = reportOf(context, "residual_norm");
+  if (!model || !embedded || !inLayers) return missing("the prompt has not been read");
+  return [
+    facts([
+      ["positions of the prompt", quantity("positions", numPromptTokens, count)],
+      ["numbers in each vector", quantity("width", model.width, count)],
+      ["layers", quantity("layers", inLayers.layers, count)],
+    ]),
+    note(`Vectors computed for this request: ${embedded.shape} from the table, and ${inLayers.shape} again behind each of ${inLayers.layers} layers.${numPromptTokens > embedded.positions ? ` The other ${plural(numPromptTokens - embedded.positions, "position")} had been computed before and came from the cache.` : ""} The whole prompt is ${shape([numPromptTokens, model.width])} at every layer, never [${model.width}].`),
+  ];
+}
+
+/** The same query and keys ranked twice, for the chosen layer, head and position. */
+function drawRanking(host, context) {
+  const pickers = createPickers();
+  const box = element("div", { class: "stage-picture" });
+  host.append(pickers.node, box);
+  const query = (now) => {
+    const { layer, head, position } = now.selection;
+    return position !== null && layer !== null && { row: ["scores", { layer, head, position, key: chosenKey(now) }] };
+  };
+  const life = fromViews(box, context, query, ranking);
+  const update = (next) => {
+    pickers.update(next.response ? ["layer", "head", "position"] : [], next);
+    life.update(next);
+  };
+  update(context);
+  return { update, destroy: life.destroy };
+}
+
+function ranking({ row: { info: { opened }, tensors } }, context) {
+  const width = context.model.head_width;
+  const lengths = tensors.key_norms.data;
+  const keys = Array.from(tensors.raw.data, (score, key) => ({ key, scaled: score / Math.sqrt(width), cosine: cosine(score, opened.q_norm, lengths[key]), length: lengths[key] }));
+  const order = (by) => [...keys].sort((a, b) => b[by] - a[by]);
+  const byCosine = new Map(order("cosine").map(({ key }, rank) => [key, rank]));
+  const byScore = order("scaled");
+  const moved = byScore.filter(({ key }, rank) => byCosine.get(key) !== rank).length;
+  return [
+    note(
+      `Query: “${label(tokenAt(context, context.selection.position))}”. `, quantity("moved", moved, count), ` of ${plural(keys.length, "key")} `,
+      moved === 0 ? "stand elsewhere by cosine: here both rankings agree. Other heads differ." : "stand elsewhere when ranked by cosine. Ranks count from 0.",
+    ),
+    table({
+      name: "ranking", caption: keys.length > SHOWN ? `The ${SHOWN} largest scaled dot products of ${keys.length}` : "All keys, by scaled dot product",
+      columns: [{ title: "key" }, { title: "scaled dot product", numeric: true }, { title: "rank", numeric: true }, { title: "cosine", numeric: true }, { title: "rank", numeric: true }, { title: "length of the key", numeric: true }],
+      rows: byScore.slice(0, SHOWN).map(({ key, scaled, cosine: angle, length }, rank) => ({
+        selected: byCosine.get(key) !== rank,
+        cells: [
+          chip(tokenAt(context, key), { note: String(key) }), quantity(`scaled-${key}`, scaled), String(rank),
+          quantity(`cosine-${key}`, angle), quantity(`cosine-rank-${key}`, byCosine.get(key), String), number(length),
+        ],
+      })),
+    }),
+  ];
+}
+
+function notLikeliest(context) {
+  const { steps } = context;
+  if (steps.length === 0) return missing("no token has been chosen");
+  const lower = steps.filter(({ rank }) => rank > 0);
+  const logarithm = sum(steps.map(({ raw_logprob: logprob }) => logprob)) / Math.LN10;
+  return [
+    note(
+      quantity("not-likeliest", lower.length, count), ` of ${plural(steps.length, "chosen token")} ${lower.length === 1 ? "was" : "were"} not the most probable one of ${lower.length === 1 ? "its" : "their"} step. All their probabilities multiplied make 10 to the power of `,
+      quantity("joint-log10", logarithm, short), ": a number nobody looked at, least of all compared with other sentences.",
+    ),
+    lower.length > 0 && table({
+      name: "not-likeliest", caption: `Chosen, though not the likeliest${lower.length > SHOWN ? `; the first ${SHOWN}` : ""}; rank 0 would be the likeliest`,
+      columns: [{ title: "chosen" }, { title: "step", numeric: true }, { title: "rank", numeric: true }, { title: "its probability", numeric: true }, { title: "likeliest instead" }, { title: "its probability", numeric: true }],
+      rows: lower.slice(0, SHOWN).map((step) => {
+        const [best] = candidates(step);
+        return [
+          stepChip(context, step), String(step.step), quantity(`rank-${step.step}`, step.rank, String), percent(Math.exp(step.raw_logprob)),
+          chip(best), percent(best.raw),
+        ];
+      }),
+    }),
+  ];
+}
+
+function mostConfident(context) {
+  const { steps, numPromptTokens } = context;
+  if (steps.length === 0) return missing("no token has been chosen");
+  const step = steps.reduce((best, one) => (one.raw_logprob > best.raw_logprob ? one : best));
+  const before = Array.from({ length: Math.min(6, step.step) }, (_, index) => chip(tokenAt(context, numPromptTokens + step.step - Math.min(6, step.step) + index)));
+  return [
+    facts([
+      ["most confident step", quantity("confident-step", step.step, String)],
+      ["chosen", [before, " ", stepChip(context, step)]],
+      ["probability", quantity("confidence", Math.exp(step.raw_logprob), percent)],
+    ]),
+    note("That is how sure the model was of the continuation. Whether the sentence it belongs to is true cannot be read off this number, high or low."),
+  ];
+}
+
+function operations(context) {
+  const rows = context.catalogue.map((stage) => ({ stage, data: reportOf(context, stage.slug) })).filter(({ data }) => data?.multiply_adds !== undefined);
+  if (rows.length === 0) return missing("the prompt has not been read");
+  const total = sum(rows.map(({ data }) => data.multiply_adds));
+  const most = Math.max(1, ...rows.map(({ data }) => data.multiply_adds));
+  const worker = reportOf(context, "routing")?.workers.find(({ chosen }) => chosen);
+  return [
+    facts([
+      ["multiply-adds to read the prompt, all layers", quantity("multiply-adds", total, count)],
+      ["device", worker?.device],
+    ]),
+    table({
+      name: "multiply-adds", caption: "Multiply-adds of each stage while the prompt was read",
+      columns: [{ title: "stage" }, { title: "multiply-adds" }],
+      rows: rows.map(({ stage, data }) => [
+        selectionLink({ stage: stage.slug }, {}, stage.title),
+        bar(data.multiply_adds / most, quantity(`multiply-adds-${stage.slug}`, data.multiply_adds, count)),
+      ]),
+    }),
+  ];
+}
+
+/** The fingerprint under which the answer was made, and that of the engine which would answer now. */
+function drawFingerprints(host, context) {
+  const now = { fingerprint: null };
+  const life = fromContext(host, context, ({ response, stages }) => [response?.fingerprint, stages.size, now.fingerprint], ({ response, stages }) => {
+    const stored = stages.get("storage")?.data;
+    if (!response?.fingerprint) return missing("no engine has taken the request");
+    const same = response.fingerprint === now.fingerprint;
+    return [
+      facts([
+        ["when this was answered", element("code", { "data-name": "fingerprint-then" }, response.fingerprint)],
+        ["the engine now", now.fingerprint !== null && element("code", { "data-name": "fingerprint-now" }, now.fingerprint)],
+        ["the same", now.fingerprint !== null && element("strong", { "data-name": "fingerprint-same", "data-value": String(same) }, same ? "✓ yes" : "no: another checkpoint, kernel or library serves now")],
+        ["rows stored", stored && quantity("stored-rows", stored.rows.length, count)],
+      ]),
+      note("A fingerprint joins the checkpoint's hash, the kernel plan and the library's version. It is taken when the engine loads the file; the engine has no code that writes to weights."),
+    ];
+  });
+  let latest = context;
+  api.getModel().then((model) => {
+    now.fingerprint = model?.fingerprint ?? null;
+    life.update(latest);
+  }, reportError);
+  return { update: (next) => life.update((latest = next)), destroy: life.destroy };
+}
+
+function otherBeginnings(context) {
+  const { response, steps, again, stages } = context;
+  if (steps.length === 0) return missing("no token has been chosen");
+  const [first] = steps;
+  const rows = candidates(first).slice(0, SHOWN);
+  const seed = stages.get("sampling")?.data.seed;
+  const greedy = first.ledger.greedy;
+  return [
+    facts([
+      ["first token", stepChip(context, first)],
+      ["seed", seed === undefined ? null : quantity("seed", seed, String)],
+      ["drawn number", greedy ? null : quantity("draw", first.ledger.draw)],
+    ]),
+    table({
+      name: "beginnings", caption: "How the answer could have begun; the shares are those left after the filters",
+      columns: [{ title: "first token" }, { title: "chance" }],
+      rows: rows.map((row) => ({
+        selected: row.id === first.token, cells: [chip(row), bar(row.final, quantity(`beginning-${row.id}`, row.final, percent))],
+      })),
+    }),
+    note(greedy ? "At temperature 0 no number is drawn: every seed gives this beginning." : "Another seed draws another number, which can land on another row; every later step then reads another text."),
+    element("p", {}, element("button", {
+      type: "button", "data-focus": "again", disabled: isActive(response) || response.id === null,
+      onclick: () => again(response, otherSeed(seed)),
+    }, "Answer again with another seed")),
+  ];
+}
+
+/** A seed that is not this one. */
+function otherSeed(seed) {
+  return ((seed ?? 0) + 1 + Math.floor(Math.random() * 1e6)) % 2 ** 31;
+}
