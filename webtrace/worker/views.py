@@ -39,8 +39,9 @@ async def answer(request: ViewRequest, engine: Engine, recorder: Recorder, token
     try:
         result = await _view(request, engine, recorder, tokenizer)
     except EngineFailed as problem:
-        code = "invalid_value" if problem.field else "unavailable"
-        result = ViewResult(code=code, message=str(problem), field=problem.field)
+        field = problem.field
+        code, message = ("invalid_value", f"{field}: {problem}") if field else ("unavailable", str(problem))
+        result = ViewResult(code=code, message=message, field=field)
     except EngineLost as problem:
         result = ViewResult(code="unavailable", message=f"The engine is not available: {problem}")
     except Exception:
@@ -92,7 +93,7 @@ def _refuse_unreleased(request: ViewRequest, num_prompt_tokens: int, num_release
     step, position = request.query.get("step"), request.query.get("position")
     for field, value in (("position", position), ("step", step)):
         if not isinstance(value, int | None):
-            raise EngineFailed(f"{field}: must be a whole number", field)
+            raise EngineFailed("must be a whole number", field)
     if position is not None:
         field, asked = "position", position - num_prompt_tokens + 1
     elif step is not None:
@@ -100,4 +101,4 @@ def _refuse_unreleased(request: ViewRequest, num_prompt_tokens: int, num_release
     else:
         field, asked = "step", 0 if request.slug in TELLING else -1
     if asked >= max(num_released, 0):
-        raise EngineFailed(f"{field}: nothing is released yet of what was chosen there", field)
+        raise EngineFailed("nothing is released yet of what was chosen there", field)

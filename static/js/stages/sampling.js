@@ -2,22 +2,12 @@
 
 import { element } from "../dom.js";
 import { count, number, percent, plural } from "../format.js";
-import { agrees, bar, facts, fold, formula, fromContext, heading, note, quantity, sum, table } from "../parts.js";
+import { drawLine, funnel, survivors } from "../ledger.js";
+import { agrees, facts, fold, formula, fromContext, heading, note, quantity, table } from "../parts.js";
 import { chip, label, named } from "../tokens.js";
+import { whatIf } from "../what-if.js";
 
 export const uses = ["step"];
-
-const NAMES = {
-  logit_bias: "logit bias", penalties: "penalties", temperature: "temperature", top_k: "top-k", top_p: "top-p", min_p: "min-p",
-};
-
-/** The rows in the order the draw lays them out: most probable after the filters first. */
-function survivors(step) {
-  return step.candidates
-    .map(([id, text, logit, raw, final]) => ({ id, text, logit, raw, final }))
-    .filter(({ final }) => final > 0)
-    .sort((a, b) => b.final - a.final);
-}
 
 /** Bias and penalties move tokens past each other, so that some not shown may stand between those shown. */
 function reordered({ ledger }) {
@@ -47,12 +37,6 @@ export function sentence({ step, report }) {
   return `The filters left ${plural(left, "token")} of ${count(first.num_survivors)}; then the number ${number(draw, 4)}, fixed by seed and step, fell on ${chosen}. Settings change variety, not knowledge.`;
 }
 
-function setting({ name, value }) {
-  if (name === "logit_bias") return Object.keys(value).length === 0 ? "none" : plural(Object.keys(value).length, "token");
-  if (name === "penalties") return Object.entries(value).map(([kind, size]) => `${kind} ${number(size)}`).join(", ");
-  return number(value);
-}
-
 export function output({ step }) {
   if (!step) return null;
   const { filters, greedy } = step.ledger;
@@ -61,12 +45,20 @@ export function output({ step }) {
 }
 
 export function draw(host, context) {
+  const boxes = ["step", "what-if"].map((name) => element("section", { class: "stage-picture", "data-part": name }));
+  host.append(...boxes);
+  const lives = [drawStep(boxes[0], context), whatIf(boxes[1], context)];
+  return {
+    update: (next) => lives.forEach((life) => life.update(next)),
+    destroy: () => (lives.forEach((life) => life.destroy()), host.replaceChildren()),
+  };
+}
+
+function drawStep(host, context) {
   return fromContext(host, context, ({ step }) => [step], ({ step, selection, report }) => {
     if (!step) return note("The first step's numbers come with its token.");
-    const { filters, draw: drawn, greedy } = step.ledger;
-    const vocabulary = filters[0].num_survivors;
+    const { greedy } = step.ledger;
     const rows = laidOut(step);
-    const rest = 1 - sum(rows.map(({ final }) => final));
     return [
       facts([
         ["step", String(selection.step)],
@@ -75,31 +67,12 @@ export function draw(host, context) {
         ["its rank before them (0 is the likeliest)", quantity("rank", step.rank, String)],
         ["seed", report ? quantity("seed", report.data.seed, String) : null],
       ]),
-      table({
-        name: "funnel", caption: "Filter by filter; the bar's length is the logarithm of the survivors",
-        columns: [{ title: "filter" }, { title: "setting" }, { title: "survivors" }, { title: "mass removed", numeric: true }],
-        rows: filters.map((filter) => ({
-          class: filter.active ? "" : "row-muted",
-          cells: [
-            `${NAMES[filter.name] ?? filter.name}${filter.active ? "" : " (off)"}`, setting(filter),
-            bar(Math.log(filter.num_survivors + 1) / Math.log(vocabulary + 1), quantity(`survivors-${filter.name}`, filter.num_survivors, count), "final"),
-            quantity(`removed-${filter.name}`, filter.removed_mass, percent),
-          ],
-        })),
-      }),
+      funnel(step.ledger),
       heading(greedy ? "No draw" : "The draw"),
       greedy
         ? note("Greedy: the filters and the random number play no part.")
         : [
-          element(
-            "div", { class: "draw-line", role: "img", "aria-label": `The survivors' probabilities laid end to end from 0 to 1; the draw is ${number(drawn)}` },
-            rows.map(({ id, text, final }) =>
-              element("span", { class: `draw-part${id === step.token ? " draw-chosen" : ""}`, vars: { share: final }, title: `${label({ text })}: ${percent(final)}` },
-                final > 0.04 ? label({ text }) : "")),
-            rest > 1e-9 && element("span", { class: "draw-part draw-rest", vars: { share: rest }, title: `survivors not shown: ${percent(rest)}` }),
-            element("span", { class: "draw-needle", vars: { at: drawn }, "aria-hidden": "true" }),
-          ),
-          element("p", { class: "draw-said" }, "draw = ", quantity("draw", drawn), ", between 0 and 1"),
+          drawLine(step),
           fold("line", "The line as a table", () => table({
             name: "line", caption: "Probabilities laid end to end, most probable first",
             columns: [{ title: "token" }, { title: "from", numeric: true }, { title: "to", numeric: true }],
