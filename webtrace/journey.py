@@ -195,7 +195,7 @@ async def _run(response: Response, routed: Routed, tools: Tools, recording: Reco
     stop.check()
 
     with stages.run("input_safety") as account:
-        judgement = await _judge_input(account, response, tools)
+        judgement = await _judge_input(account, response, turns.to_judge, tools)
     if judgement.answer is not None:
         return _answer_instead(judgement.answer, recording)
     if judgement.amendment is not None:
@@ -226,9 +226,8 @@ async def _run(response: Response, routed: Routed, tools: Tools, recording: Reco
     return ending
 
 
-async def _judge_input(account: Account, response: Response, tools: Tools) -> Judgement:
-    """Judge everything this request brought that is not an answer, and store the judgement."""
-    text = "\n\n".join(one["content"] for one in response.request["input"] if one["role"] != "assistant")
+async def _judge_input(account: Account, response: Response, text: str, tools: Tools) -> Judgement:
+    """Judge what this request brought, and store the judgement."""
     scored = await score_passages(text, tools.engine.judge) if tools.safety_card else []
     judgement = judge_input(text, scored, tools.safety_card)
     await database_sync_to_async(record_decision)(response_id=response.pk, judgement=judgement, text=text)

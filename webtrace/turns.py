@@ -21,11 +21,13 @@ SOURCES: dict[str, Source] = {
 
 @dataclass(frozen=True)
 class Turns:
-    """What the prompt is made of."""
+    """What the prompt is made of. `to_judge`: all of it that this request brought and no model wrote, and the
+    instructions, wherever they stand."""
 
     instructions: list[Turn]
     history: list[Turn]
     newest: list[Turn]
+    to_judge: str
 
 
 def turns_of(response: Response) -> Turns:
@@ -48,4 +50,5 @@ def turns_of(response: Response) -> Turns:
     answers = [index for index, turn in enumerate(given) if turn.role == "assistant"]
     first_new = answers[-1] + 1 if answers else 0
     history += [replace(turn, source="history") for turn in given[:first_new]]
-    return Turns(instructions, history, given[first_new:])
+    brought = [one["content"] for one in asked["input"] if one["role"] != "assistant"]
+    return Turns(instructions, history, given[first_new:], "\n\n".join([*filter(None, [text]), *brought]))

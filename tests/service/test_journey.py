@@ -191,6 +191,16 @@ def test_history_and_instructions_reach_the_prompt(site: Site, key: str) -> None
     assert not [row for row in stages(beside)["prompt"]["data"]["segments"] if row["source"] == "history"]
 
 
+def test_instructions_are_judged_as_the_input_is(site: Site, key: str) -> None:
+    with by_key(site, key) as talk:
+        talk.create("The first question", instructions="My card is 4111 1111 1111 1111.")
+        first = talk.to_end()
+        talk.create("The second question", conversation_id=first[0]["conversation_id"])
+        second = talk.to_end()
+    for told in (first, second):  # sent with the request, and kept with the conversation
+        assert stages(told)["input_safety"]["data"]["decision"] == "constrain"
+
+
 def test_a_list_of_messages_is_instructions_history_and_input(site: Site, key: str) -> None:
     given = [("system", "Be brief."), ("user", "Hello"), ("assistant", "Hi"), ("user", "And now?")]
     with by_key(site, key) as talk:
