@@ -31,7 +31,7 @@ export function draw(host, context) {
     const evidence = element("div", { class: "stage-picture" });
     host.append(element(
       "section", { class: "claim lines", "data-claim": claim.name },
-      element("h3", {}, `“${claim.belief}”`), element("p", { class: "claim-truth" }, claim.truth), evidence,
+      element("h3", {}, element("span", { class: "claim-mark" }, "✗ ", element("span", { class: "visually-hidden" }, "Not so: ")), `“${claim.belief}”`), element("p", { class: "claim-truth" }, claim.truth), evidence,
     ));
     if (claim.draw) return claim.draw(evidence, context);
     return fromContext(evidence, context, ({ response, selection }) => [response?.version, selection.step], claim.nodes);
@@ -104,7 +104,7 @@ function ranking({ row: { info: { opened }, tensors } }, context) {
       moved === 0 ? "stand elsewhere by cosine: here both rankings agree. Other heads differ." : "stand elsewhere when ranked by cosine. Ranks count from 0.",
     ),
     table({
-      name: "ranking", caption: keys.length > SHOWN ? `The ${SHOWN} largest scaled dot products of ${keys.length}` : "All keys, by scaled dot product",
+      name: "ranking", caption: keys.length > SHOWN ? `The ${SHOWN} largest scaled dot products of ${keys.length}; marked where the ranks differ` : "All keys, by scaled dot product; marked where the ranks differ",
       columns: [{ title: "key" }, { title: "scaled dot product", numeric: true }, { title: "rank", numeric: true }, { title: "cosine", numeric: true }, { title: "rank", numeric: true }, { title: "length of the key", numeric: true }],
       rows: byScore.slice(0, SHOWN).map(({ key, scaled, cosine: angle, length }, rank) => ({
         selected: byCosine.get(key) !== rank,
@@ -192,7 +192,7 @@ function drawFingerprints(host, context) {
         ["the same", now.fingerprint !== null && element("strong", { "data-name": "fingerprint-same", "data-value": String(same) }, same ? "✓ yes" : "no: another checkpoint, kernel or library serves now")],
         ["rows stored", stored && quantity("stored-rows", stored.rows.length, count)],
       ]),
-      note("A fingerprint joins the checkpoint's hash, the kernel plan and the library's version. It is taken when the engine loads the file; the engine has no code that writes to weights."),
+      note("A fingerprint joins the checkpoint's hash, the kernel plan and the library's version. It is taken when the engine loads the file, not read out of its memory again."),
     ];
   });
   let latest = context;
@@ -207,7 +207,7 @@ function otherBeginnings(context) {
   const { response, steps, again, stages } = context;
   if (steps.length === 0) return missing("no token has been chosen");
   const [first] = steps;
-  const rows = candidates(first).slice(0, SHOWN);
+  const rows = candidates(first).filter(({ id }, rank) => rank < SHOWN || id === first.token);
   const seed = stages.get("sampling")?.data.seed;
   const greedy = first.ledger.greedy;
   return [

@@ -4,7 +4,7 @@ import * as arithmetic from "../arithmetic.js";
 import { element, swap } from "../dom.js";
 import { number } from "../format.js";
 import { selectionLink } from "../links.js";
-import { formula, note, quantity, table } from "../parts.js";
+import { note, quantity, table } from "../parts.js";
 
 const FIGURES = new URL("./worked-numbers.json", import.meta.url);
 
@@ -35,22 +35,22 @@ function sections(figures) {
   const { weights: simple, expected: simpleMix, tolerance: simpleTolerance } = mixing.with_illustrated_weights;
   const next = figures.next_token_distribution_illustrated;
   return [
-    note(`Each result is computed here, by the functions that check the numbers of your own request. ${figures.source}`),
+    note(`Each result is computed here, by the functions that check the numbers of your own request; ✓ where it gives the printed figure. ${figures.source}`),
     section("embeddings", "A row of the embedding table", `row ${lookup.row} of ${lookup.table.length}`,
       lookup.table[lookup.row].map((mine, index) => ({ name: `lookup-${index}`, title: `coordinate ${index}`, mine, expected: lookup.expected[index] }))),
-    section("scores", "Dot products", null, dots.map(({ q, k, expected }, index) => ({
+    section("scores", "Dot products", "pairs of numbers multiplied, then added up", dots.map(({ q, k, expected }, index) => ({
       name: `dot-${index}`, title: `${list(q)} · ${list(k)}`, mine: arithmetic.sum(arithmetic.products(q, k)), expected,
     }))),
     section("scale", "Scaled scores", `divided by √${scaling.d_k}`, scaling.scores.map((score, index) => ({
       name: `scaled-${index}`, title: number(score), mine: arithmetic.scale(score, scaling.d_k), expected: scaling.expected[index], tolerance: scaling.tolerance,
     }))),
-    section("mask", "Allowed keys of each query", null, mask.tokens.map((token, position) => ({
+    section("mask", "Allowed keys of each query", "itself and every token before it", mask.tokens.map((token, position) => ({
       name: `allowed-${position}`, title: token, mine: arithmetic.numAllowedKeys(position), expected: mask.allowed_keys_per_query[position].length,
     }))),
     section("softmax", "Attention weights", `exponentials of ${list(attention.scores)}, divided by their sum`, weights.map((mine, index) => ({
       name: `weight-${index}`, title: number(attention.scores[index]), mine, expected: attention.expected[index], tolerance: attention.tolerance, illustrated: attention.illustrated[index],
     }))),
-    section("weighted_sum", "Weighted sum, with the softmax's weights", null, mix(weights, mixing.values).map((mine, index) => ({
+    section("weighted_sum", "Weighted sum, with the softmax’s weights", "weight times value, added up over the tokens", mix(weights, mixing.values).map((mine, index) => ({
       name: `mix-${index}`, title: `coordinate ${index}`, mine, expected: mixing.with_softmax_weights.expected[index], tolerance: mixing.with_softmax_weights.tolerance,
     }))),
     section("weighted_sum", "Weighted sum, with the simplified weights", `weights ${list(simple)}`, mix(simple, mixing.values).map((mine, index) => ({
@@ -67,25 +67,23 @@ function sections(figures) {
   ];
 }
 
+/** One operation: its figures computed here, beside the printed ones and, where the article simplifies, those too. */
 function section(slug, title, how, rows) {
   const simplified = rows.some(({ illustrated }) => illustrated !== undefined);
+  const columns = ["of", "here", "printed", ...(simplified ? ["simplified"] : [])];
   return element(
     "section", { class: "lines", "data-figure": slug },
     element("h3", {}, selectionLink({ stage: slug }, {}, title)),
-    how && formula(how),
     table({
-      name: `${slug}-${rows[0].name}`, caption: title,
-      columns: [{ title: "of" }, { title: "computed here", numeric: true }, { title: "printed figure", numeric: true }, ...(simplified ? [{ title: "simplified figure", numeric: true }] : []), { title: "" }],
-      rows: rows.map(({ name, title: of, mine, expected, tolerance = 0, illustrated }) => {
-        const good = Math.abs(mine - expected) <= tolerance;
-        return {
-          class: good ? null : "row-alarm",
-          cells: [
-            of, quantity(name, mine), number(expected), ...(simplified ? [illustrated === undefined ? "" : number(illustrated)] : []),
-            element("strong", { class: "figure-verdict", "data-agrees": String(good) }, good ? "✓ agrees" : "✗ differs"),
-          ],
-        };
-      }),
+      name: rows[0].name, caption: how, columns: columns.map((name, index) => ({ title: name, numeric: index > 0 })),
+      rows: rows.map(({ name, title: of, mine, expected, tolerance = 0, illustrated }) => [
+        of, [quantity(name, mine), " ", verdict(Math.abs(mine - expected) <= tolerance)], number(expected),
+        ...(simplified ? [illustrated === undefined ? "" : number(illustrated)] : []),
+      ]),
     }),
   );
+}
+
+function verdict(good) {
+  return element("strong", { class: `figure-verdict${good ? "" : " alarm"}`, "data-agrees": String(good) }, good ? "✓" : "✗", element("span", { class: "visually-hidden" }, good ? " agrees with the printed figure" : " differs from the printed figure"));
 }
