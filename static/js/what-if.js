@@ -6,7 +6,7 @@ import { drawLine, funnel } from "./ledger.js";
 import { bar, facts, fold, followViews, note, quantity, table } from "./parts.js";
 import { chip, label, named } from "./tokens.js";
 
-const DEBOUNCE_MS = 30; // one question for a slider's quick moves
+const DEBOUNCE_MS = 15; // one question for a slider's quick moves
 const PREFIX = "what-if-";
 
 /** `max` is where the slider ends; the field beside it takes any number, and the service states the limits. */
