@@ -306,15 +306,16 @@ def _refused_in_worker(stage: str, error: ErrorBody) -> Ending:
 
 def _stored(response: Response, recording: Recording) -> StorageReport:
     """What is in the database, or will be in the transaction of the end."""
+    size_of_text = len(recording.text.encode())
     rows = [
-        StoredRow("response", "status, parameters, token ids, times, the answer's text", len(recording.text.encode())),
+        StoredRow("response", "the answer's text, beside status, parameters, token ids and times", size_of_text),
         StoredRow("event log", f"events up to now, compressed ({recording.place.number} of this epoch)",
                   log.num_bytes(response.pk)),
     ]  # fmt: skip
     if response.conversation_id is not None:
         size = sum(len(one["content"].encode()) for one in response.request["input"])
         rows.insert(0, StoredRow("message", "what you wrote", size))
-        rows.insert(1, StoredRow("message", "the answer", len(recording.text.encode())))
+        rows.insert(1, StoredRow("message", "the answer", size_of_text))
     rows.append(StoredRow("safety decision", "the judgement of what you wrote, for review"))
     return StorageReport(
         rows=rows,

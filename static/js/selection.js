@@ -3,7 +3,7 @@
  * and in the address (`#stage=softmax&layer=14&head=4&step=7`, `#page=table&stage=…`), so that a link restores exactly
  * what was seen.
  *
- * Only what was chosen is kept. `resolve` fills the rest: the newest step, the middle layer and head, and the position
+ * Only what was chosen is kept. `resolve` fills the rest: the newest step that shows something, the middle layer and head, and the position
  * whose state predicted the step's token. The key is the position that a query is compared with; null where none was
  * chosen.
  */
@@ -61,10 +61,17 @@ export function numPositions(numPromptTokens, steps) {
   return Math.max(0, numPromptTokens + steps.length - 1);
 }
 
+/** The newest step; at the end of an answer the one before the end token, which says nothing. */
+function newestStep(steps) {
+  const last = steps.length - 1;
+  const silent = last > 0 && steps[last].text === "" && steps[last].held_bytes === 0;
+  return silent ? last - 1 : last;
+}
+
 /** The selection with every open choice filled, as far as there is something to choose from. */
 export function resolve({ selection, steps, model, response }) {
   const clamp = (value, size) => Math.max(0, Math.min(value, size - 1));
-  const step = steps.length === 0 ? null : clamp(selection.step ?? steps.length - 1, steps.length);
+  const step = steps.length === 0 ? null : clamp(selection.step ?? newestStep(steps), steps.length);
   const numPromptTokens = response?.numPromptTokens ?? 0;
   const size = numPositions(numPromptTokens, steps);
   const newest = size > 0 ? numPromptTokens - 1 + (step ?? -1) : null;

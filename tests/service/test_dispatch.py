@@ -184,7 +184,7 @@ def test_the_least_busy_worker_with_the_model_is_chosen() -> None:
     assert choice.worker.pk == "b"
     assert [row.chosen for row in choice.candidates] == [False, True, False]
     assert choice.candidates[2].reason == "has large, not tiny"
-    assert "1 responses before this one" in choice.reason
+    assert "responses before this one: 1;" in choice.reason
 
 
 def test_a_warm_prefix_is_worth_two_responses() -> None:

@@ -64,7 +64,7 @@ def _row(worker: Worker, best: Worker | None, requested: str, previous: str | No
         reason = f"has {worker.model}, not {requested}"
     else:
         busy = worker.num_running + worker.num_waiting
-        reason = f"{busy} responses before this one, {worker.num_free_blocks} free blocks"
+        reason = f"responses before this one: {busy}; free blocks: {worker.num_free_blocks}"
         if worker.region != settings.REGION:
             reason += f", other region than {settings.REGION}"
         if worker.pk == previous:

@@ -183,7 +183,7 @@ def check_region(verdict: Verdict) -> Finding:
     here = settings.REGION
     if regions and here not in regions:
         return Finding(f"no worker in {here}; served from {', '.join(regions)}")
-    return Finding(f"served in {here}")
+    return Finding(f"served in region {here}")
 
 
 def check_model(verdict: Verdict) -> Finding:
