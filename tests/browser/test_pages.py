@@ -66,7 +66,7 @@ def _scores(route: Route) -> None:
 def go(journey: Journey, name: str, title: str) -> Locator:
     journey.page.get_by_role("link", name=title, exact=True).click()
     page = journey.page.locator(f"#page-{name}")
-    expect(page).to_be_visible()
+    expect(page.locator("h3, tbody").first).to_be_visible()  # its module has been loaded and has drawn
     return page
 
 
