@@ -42,14 +42,16 @@ class Viewer:
         if sequence is not None and sequence.is_reading and not sequence.ended:
             raise QueryError("response_id", "the prompt is still being read")
         if sequence is not None and sequence.record and sequence.blocks:
+            # The asker names the tokens that may be seen; the sequence can be ahead of them.
+            seen = tuple(sequence.token_ids[: len(request.token_ids)])
             return Trace(
                 engine.decoder,
                 engine.cache,
                 engine.residuals,
                 sequence.blocks,
-                tuple(sequence.token_ids),
+                seen,
                 sequence.num_prompt_tokens,
-                sequence.num_computed,
+                min(sequence.num_computed, len(seen) - 1),
             )
         return self._rebuild(request, pause)
 

@@ -75,6 +75,18 @@ def test_a_running_response_can_be_looked_into_once_its_prompt_is_read() -> None
     assert viewer.answer(ask(engine, "softmax", step=4), nothing).field == "step"
 
 
+def test_nothing_is_seen_past_the_tokens_that_may_be_seen() -> None:
+    engine = tiny_engine()
+    run(engine, ASKED)
+    shown = [*ASKED.token_ids, *alone(ASKED).token_ids[:2]]
+    viewer = Viewer(engine)
+    _, tensors = read(viewer.answer(ask(engine, "attention", token_ids=shown, layer=1, head=1), nothing))
+    assert tensors["weights"].shape == (len(shown) - 1, len(shown) - 1)
+    info, _ = read(viewer.answer(ask(engine, "qkv", token_ids=shown, layer=1), nothing))
+    assert info["position"] == len(shown) - 2
+    assert viewer.answer(ask(engine, "softmax", token_ids=shown, position=len(shown) - 1), nothing).field == "position"
+
+
 @pytest.mark.parametrize(
     ("slug", "query", "field"),
     [
