@@ -82,8 +82,9 @@ def test_nothing_is_seen_past_the_tokens_that_may_be_seen() -> None:
     viewer = Viewer(engine)
     _, tensors = read(viewer.answer(ask(engine, "attention", token_ids=shown, layer=1, head=1), nothing))
     assert tensors["weights"].shape == (len(shown) - 1, len(shown) - 1)
-    info, _ = read(viewer.answer(ask(engine, "qkv", token_ids=shown, layer=1), nothing))
+    info, _ = read(viewer.answer(ask(engine, "softmax", token_ids=shown, step=1), nothing))
     assert info["position"] == len(shown) - 2
+    assert viewer.answer(ask(engine, "softmax", token_ids=shown, step=2), nothing).field == "step"
     assert viewer.answer(ask(engine, "softmax", token_ids=shown, position=len(shown) - 1), nothing).field == "position"
 
 
