@@ -98,6 +98,16 @@ def test_the_attention_map_is_the_view_cell_by_cell(journey: Journey) -> None:
     assert drawn_map[POSITION][: POSITION + 1] == pytest.approx(weights(journey).tolist(), abs=CLOSE)
 
 
+def test_the_colour_bar_ends_at_the_largest_weight_beside_the_sink(journey: Journey) -> None:
+    stage = open_at(journey, "softmax")
+    map_of(stage)
+    _, tensors = journey.view("attention", layer=LAYER, head=HEAD)
+    largest = float(tensors["weights"][1:, 1:].max())
+    said = stage.locator(".heatmap .colour-legend, .heatmap-key .colour-legend, .colour-legend").first.inner_text()
+    low, high = map(float, re.findall(r"\d+(?:\.\d+)?", said)[:2])
+    assert (low, high) == (0, pytest.approx(largest, rel=1e-2))
+
+
 def test_keys_and_clicks_choose_cells_and_heads_without_scrolling(journey: Journey) -> None:
     page = journey.page
     stage = open_at(journey, "softmax")

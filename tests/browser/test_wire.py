@@ -188,3 +188,19 @@ def test_the_queue_and_the_frames_own_errors_are_said(site: Site, open_page: Ope
     again = sent(wire, page, "response.create", 1)
     wire.send({"type": "error", "code": "too_large", "message": "At most 9 bytes.", "event_id": again["event_id"]})
     await_end(page, "Failed: At most 9 bytes.")
+
+
+def test_a_stream_faster_than_reading_is_shown_whole_and_stop_is_sent_in_its_midst(site: Site, open_page: Open) -> None:
+    page, wire, script = asked(site, open_page)
+    words = [f"w{number} " for number in range(1000)]
+    for first in range(0, 1000, 50):
+        batch = range(first, first + 50)
+        wire.send(*(event for n in batch for event in (script.say(words[n]), script.step(n, words[n]))))
+        if first == 500:
+            page.get_by_role("button", name="Stop").click()
+    assert sent(wire, page, "response.cancel")["response_id"] == "r1"
+    text = "".join(words)
+    wire.send(script.end(text, "cancelled", "cancelled"))
+    await_end(page, "Stopped")
+    expect(growing(page)).to_have_text(text)
+    assert not wire.asked, "nothing had to be read again"

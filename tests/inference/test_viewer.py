@@ -75,6 +75,20 @@ def test_a_running_response_can_be_looked_into_once_its_prompt_is_read() -> None
     assert viewer.answer(ask(engine, "softmax", step=4), nothing).field == "step"
 
 
+@pytest.mark.parametrize("n_layers", [1, 7])
+def test_the_last_layer_can_be_looked_into_however_many_there_are(n_layers: int) -> None:
+    engine = tiny_engine(n_layers=n_layers)
+    token_ids = [*ASKED.token_ids, *run(engine, ASKED)["a"].token_ids]
+    viewer = Viewer(engine)
+    _, tensors = read(viewer.answer(ask(engine, "softmax", token_ids=token_ids, layer=n_layers - 1), nothing))
+    assert tensors["weights"].sum() == pytest.approx(1, abs=1e-5)
+    _, tensors = read(viewer.answer(ask(engine, "heads_grid", token_ids=token_ids, layer=n_layers - 1), nothing))
+    assert tensors["entropy"].shape[0] == n_layers
+    beyond = viewer.answer(ask(engine, "softmax", token_ids=token_ids, layer=n_layers), nothing)
+    assert beyond.field == "layer"
+    assert str(n_layers - 1) in str(beyond.error)
+
+
 def test_nothing_is_seen_past_the_tokens_that_may_be_seen() -> None:
     engine = tiny_engine()
     run(engine, ASKED)

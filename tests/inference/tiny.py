@@ -1,11 +1,11 @@
-"""A random decoder of two small layers and a vocabulary of single bytes: an engine that runs in no time."""
+"""A random decoder of a few small layers and a vocabulary of single bytes: an engine that runs in no time."""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +67,9 @@ class RandomWeights:
 
 
 @functools.cache
-def tiny_decoder() -> Decoder:
-    checkpoint = Checkpoint(path=Path(__file__), name="tiny", config=CONFIG, source=RandomWeights())
+def tiny_decoder(n_layers: int = CONFIG.n_layers) -> Decoder:
+    config = replace(CONFIG, n_layers=n_layers)
+    checkpoint = Checkpoint(path=Path(__file__), name="tiny", config=config, source=RandomWeights())
     return Decoder.load(checkpoint, device="cpu", kernel="float32")
 
 
@@ -84,10 +85,13 @@ def byte_tokenizer() -> Tokenizer:
     return Tokenizer(Vocabulary(json.dumps(definition), control, [END], None, None))
 
 
-def tiny_engine(num_blocks: int = 32, *, num_traced: int | None = None, max_running: int = 8) -> Engine:
-    residuals = ResidualPool(CONFIG, num_blocks if num_traced is None else num_traced)
-    cache = KVCache(CONFIG, num_blocks)
-    return Engine(tiny_decoder(), byte_tokenizer(), cache, residuals, max_running=max_running)
+def tiny_engine(
+    num_blocks: int = 32, *, num_traced: int | None = None, max_running: int = 8, n_layers: int = CONFIG.n_layers
+) -> Engine:
+    decoder = tiny_decoder(n_layers)
+    residuals = ResidualPool(decoder.config, num_blocks if num_traced is None else num_traced)
+    cache = KVCache(decoder.config, num_blocks)
+    return Engine(decoder, byte_tokenizer(), cache, residuals, max_running=max_running)
 
 
 def request(name: str, prompt: str | list[int], *, owner: str = "o", record: bool = True, **sampling: Any) -> Generate:
