@@ -66,8 +66,13 @@ class RandomWeights:
         return None
 
 
-@functools.cache
 def tiny_decoder(n_layers: int = CONFIG.n_layers) -> Decoder:
+    """The same object for the same depth."""
+    return _tiny_decoder(n_layers)
+
+
+@functools.cache
+def _tiny_decoder(n_layers: int) -> Decoder:
     config = replace(CONFIG, n_layers=n_layers)
     checkpoint = Checkpoint(path=Path(__file__), name="tiny", config=config, source=RandomWeights())
     return Decoder.load(checkpoint, device="cpu", kernel="float32")
