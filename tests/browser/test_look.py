@@ -92,11 +92,11 @@ def test_the_theme_is_chosen_and_kept(site: Site, open_page: Open) -> None:
     light = page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
     page.get_by_role("button", name="Theme: system").click()
     page.get_by_role("button", name="Theme: light").click()
+    expect(page.locator("body")).not_to_have_css("background-color", light)
     dark = page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
-    assert dark != light
     page.reload()
     expect(page.get_by_role("button", name="Theme: dark")).to_be_visible()
-    assert page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor") == dark
+    expect(page.locator("body")).to_have_css("background-color", dark)
 
 
 def test_everything_is_reached_by_keyboard(site: Site, open_page: Open) -> None:
