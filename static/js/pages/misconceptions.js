@@ -233,5 +233,5 @@ function otherBeginnings(context) {
 
 /** A seed that is not this one. */
 function otherSeed(seed) {
-  return ((seed ?? 0) + 1 + Math.floor(Math.random() * 1e6)) % 2 ** 31;
+  return ((seed ?? 0) + 1) % 2 ** 31;
 }
