@@ -99,8 +99,3 @@ export function fetchView(responseId, slug, query = {}, { signal } = {}) {
     });
   });
 }
-
-/** Forget everything: the log of a response may have been cut back, or another person has signed in. */
-export function forgetViews() {
-  kept.clear();
-}

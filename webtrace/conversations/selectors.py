@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -74,8 +73,3 @@ def repeated(*, owner: User, event_id: str, now: datetime.datetime) -> Response 
     """The response this owner's `event_id` has already made within a day."""
     recent = Response.objects.filter(owner=owner, event_id=event_id, created_at__gt=now - ONE_DAY)
     return recent.order_by("created_at").last()
-
-
-def active_responses(*, response_ids: Sequence[UUID]) -> set[UUID]:
-    """Those of the given responses that have not ended."""
-    return set(Response.objects.filter(pk__in=response_ids, status__in=Response.ACTIVE).values_list("pk", flat=True))
