@@ -43,7 +43,7 @@ def surprise(journey: Journey) -> dict[str, Any]:
 @pytest.fixture
 def part(journey: Journey, surprise: dict[str, Any]) -> Locator:
     """The opened what-if of that step, as it begins."""
-    journey.page.goto(f"{journey.page.url.split('#')[0]}#stage=request")
+    journey.go("request")  # and wait for it: the part of the test before must be gone
     journey.page.evaluate("address => { location.hash = address; }", f"#stage=sampling&step={surprise['step']}")
     part = journey.page.locator("#stage-sampling [data-part=what-if]")
     part.locator("summary").click()
