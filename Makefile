@@ -34,7 +34,7 @@ test: python
 	@"$(PYTHON)" webtrace/ops/install.py requirements-dev.txt
 	@$(INSIDE) manage.py setup --checkpoints-only
 	@$(MAKE) --no-print-directory lint
-	@$(INSIDE) -m pytest --durations=10 $(TESTS)
+	@$(INSIDE) -m pytest -n 2 --dist loadgroup --durations=10 $(TESTS)
 
 lint:
 	@$(INSIDE) -m ruff check .

@@ -11,6 +11,14 @@ from tests.require import missing, required
 from tests.services import Services, ServicesMissing, running_services
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two groups of about the same length for two processes (`-n 2 --dist loadgroup`): what a browser looks at, and
+    the rest. So neither needs the other's sites, engines and services, and each is started once."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("browser" if "browser" in item.keywords else "rest"))
+
+
 @pytest.fixture(scope="session")
 def services() -> Iterator[Services]:
     """Redis and PostgreSQL, started when the first test asks for them. Mark such tests with `services`."""

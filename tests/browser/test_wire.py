@@ -192,6 +192,7 @@ def test_the_queue_and_the_frames_own_errors_are_said(site: Site, open_page: Ope
 
 def test_a_stream_faster_than_reading_is_shown_whole_and_stop_is_sent_in_its_midst(site: Site, open_page: Open) -> None:
     page, wire, script = asked(site, open_page)
+    wire.logs["r1"] = []  # what the stream loses stays lost
     words = [f"w{number} " for number in range(1000)]
     for first in range(0, 1000, 50):
         batch = range(first, first + 50)
@@ -203,4 +204,3 @@ def test_a_stream_faster_than_reading_is_shown_whole_and_stop_is_sent_in_its_mid
     wire.send(script.end(text, "cancelled", "cancelled"))
     await_end(page, "Stopped")
     expect(growing(page)).to_have_text(text)
-    assert not wire.asked, "nothing had to be read again"
