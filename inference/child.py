@@ -19,6 +19,7 @@ from typing import BinaryIO, Protocol
 from inference.messages import (
     Broken,
     Cancel,
+    Continue,
     Embed,
     Embedded,
     FromEngine,
@@ -44,6 +45,7 @@ class Machine(Protocol):
     @property
     def has_work(self) -> bool: ...
     def submit(self, request: Generate) -> None: ...
+    def proceed(self, request: Continue) -> None: ...
     def cancel(self, response_id: str) -> None: ...
     def step(self) -> list[FromEngine]: ...
     def view(self, request: ViewRequest, pause: Callable[[], None]) -> ViewReply: ...
@@ -76,6 +78,8 @@ class Loop:
             match message:
                 case Generate():
                     self._machine.submit(message)
+                case Continue():
+                    self._machine.proceed(message)
                 case Cancel():
                     self._machine.cancel(message.response_id)
                 case Shutdown():

@@ -19,10 +19,12 @@ from inference.blocks import BlockAllocator
 from inference.cache import KVCache, ResidualPool
 from inference.messages import (
     Candidate,
+    Continue,
     Ended,
     EngineFinish,
     FromEngine,
     Generate,
+    Held,
     Prefilled,
     Ready,
     Started,
@@ -74,7 +76,7 @@ class Engine:
     @property
     def has_work(self) -> bool:
         """Whether `step` would do or say anything."""
-        return bool(self.scheduler.running or self.scheduler.waiting or self._outbox)
+        return bool(self._outbox) or self.scheduler.has_work
 
     def submit(self, request: Generate) -> None:
         """Puts a response in the queue. What cannot be answered ends with an error in the next step.
@@ -95,12 +97,20 @@ class Engine:
             submitted=monotonic(),
             record=request.record,
             token_ids=list(request.token_ids),
+            breakpoints=frozenset(request.breakpoints),
         )
         if reason is not None:
             self._outbox.append(self._ended(sequence, "error", error=reason))
             return
         sequence.digests = self.scheduler.allocator.digests(request.token_ids, request.owner, request.num_shared_tokens)
         self.scheduler.submit(sequence)
+
+    def proceed(self, request: Continue) -> None:
+        """Ends the hold of a response and says where it is held again. Unknown ids are ignored."""
+        sequence = self.scheduler.find(request.response_id)
+        if sequence is not None and not sequence.ended:
+            sequence.breakpoints = frozenset(request.breakpoints)
+            sequence.go_on(monotonic())
 
     def cancel(self, response_id: str) -> None:
         """Ends a waiting or running response; nothing more is computed for it. Unknown ids are ignored."""
@@ -115,8 +125,8 @@ class Engine:
         prefilled, first_rows = self._read(self.scheduler.next_reading())
         items = [step for row in (*rows, *first_rows) if (step := self._choose(row)) is not None]
         steps = [self._steps(items)] if items else []
-        ended, self._outbox = self._outbox, []
-        return [*started, *prefilled, *steps, *ended]
+        told, self._outbox = self._outbox, []
+        return [*started, *prefilled, *steps, *told]
 
     # ------------------------------------------------------------ the parts of a step
 
@@ -174,7 +184,7 @@ class Engine:
         return [prefilled], [_Row(sequence, logits[0], 1e3 * (ended - began), 1)]
 
     def _choose(self, row: _Row) -> Step | None:
-        """Draws the token, appends it, and ends the response where it ends."""
+        """Draws the token, appends it, and ends or holds the response where it ends or has a breakpoint."""
         sequence = row.sequence
         answer = sequence.answer
         number = len(answer.token_ids)
@@ -193,10 +203,14 @@ class Engine:
             self._finish(sequence, "stop")
         elif len(answer.token_ids) == sequence.max_tokens:
             self._finish(sequence, "length")
+        elif number in sequence.breakpoints:
+            sequence.hold(monotonic())
+            self._outbox.append(Held(sequence.response_id, number))
         return step
 
     def _finish(self, sequence: Sequence, finish: EngineFinish, error: str | None = None) -> None:
         sequence.ended = True
+        sequence.go_on(monotonic())
         self._prefills.pop(sequence.response_id, None)
         self._outbox.append(self._ended(sequence, finish, error))
         self.scheduler.finish(sequence, keep=finish != "error")
@@ -260,7 +274,7 @@ class Engine:
             stop=sequence.answer.stop,
             error=error,
             prefill_ms=1e3 * (prefilled - sequence.started) if sequence.started else 0.0,
-            decode_ms=1e3 * (now - prefilled),
+            decode_ms=1e3 * (now - prefilled - sequence.held_s),
             num_blocks=num_blocks,
             num_bytes=num_blocks * self.cache.bytes_per_block,
         )

@@ -16,6 +16,7 @@ from typing import Any
 from inference.answer import Answer
 from inference.messages import (
     Candidate,
+    Continue,
     Embed,
     Embedded,
     Ended,
@@ -24,6 +25,7 @@ from inference.messages import (
     FilterResult,
     FromEngine,
     Generate,
+    Held,
     Judge,
     Judged,
     Ledger,
@@ -56,6 +58,8 @@ class _Speech:
     request: Generate
     answer: Answer
     due: float  # when its next token comes
+    breakpoints: frozenset[int] = frozenset()
+    is_held: bool = False
     started: bool = False
 
 
@@ -91,11 +95,17 @@ class FakeEngine:
 
     @property
     def has_work(self) -> bool:
-        return bool(self._speeches or self._outbox)
+        return bool(self._outbox) or any(not speech.is_held for speech in self._speeches)
 
     def submit(self, request: Generate) -> None:
         answer = Answer(self._tokenizer, request.stop_token_ids, request.sampling.stop)
-        self._speeches.append(_Speech(request, answer, monotonic()))
+        self._speeches.append(_Speech(request, answer, monotonic(), frozenset(request.breakpoints)))
+
+    def proceed(self, request: Continue) -> None:
+        for speech in self._speeches:
+            if speech.request.response_id == request.response_id and speech.is_held:
+                speech.breakpoints, speech.is_held = frozenset(request.breakpoints), False
+                speech.due = monotonic()
 
     def cancel(self, response_id: str) -> None:
         for speech in [speech for speech in self._speeches if speech.request.response_id == response_id]:
@@ -103,11 +113,12 @@ class FakeEngine:
 
     def step(self) -> list[FromEngine]:
         """The tokens that are due; naps a little when none is."""
-        wait = min((speech.due for speech in self._speeches), default=0.0) - monotonic()
+        going = [speech for speech in self._speeches if not speech.is_held]
+        wait = min((speech.due for speech in going), default=0.0) - monotonic()
         if wait > 0 and not self._outbox:
             sleep(min(wait, LONGEST_NAP_S))
         now = monotonic()
-        speaking = [speech for speech in self._speeches if speech.due <= now]
+        speaking = [speech for speech in going if speech.due <= now]
         beginnings = [message for speech in speaking if not speech.started for message in self._begin(speech)]
         items = [self._speak(speech) for speech in speaking]
         steps = [Steps(items, len(self._speeches), 0, NUM_BLOCKS)] if items else []
@@ -178,6 +189,9 @@ class FakeEngine:
             self._end(speech, "stop")
         elif number + 1 == speech.request.sampling.max_tokens:
             self._end(speech, "length")
+        elif number in speech.breakpoints:
+            speech.is_held = True
+            self._outbox.append(Held(speech.request.response_id, number))
         return step
 
     def _candidates(self, token: int) -> list[Candidate]:

@@ -30,6 +30,7 @@ class ModelMachine:
         self._card = judge.card
         self._name = name
         self.submit = engine.submit
+        self.proceed = engine.proceed
         self.cancel = engine.cancel
         self.step = engine.step
         self.view = Viewer(engine).answer

@@ -46,6 +46,14 @@ class Generate(msgspec.Struct, frozen=True, tag="generate"):
     owner: str  # prefix reuse is private to it
     record: bool  # keep the residual stream for views
     num_shared_tokens: int = 0  # leading tokens that are the operator's own, the same for every owner
+    breakpoints: list[int] = []  # steps after which the sequence is held until `Continue` or `Cancel`
+
+
+class Continue(msgspec.Struct, frozen=True, tag="continue"):
+    """Let a held sequence go on. `breakpoints` are the steps after which it is held again, instead of those before."""
+
+    response_id: str
+    breakpoints: list[int] = []
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
@@ -79,7 +87,7 @@ class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
     pass
 
 
-ToEngine = Generate | Cancel | ViewRequest | Embed | Judge | Shutdown
+ToEngine = Generate | Continue | Cancel | ViewRequest | Embed | Judge | Shutdown
 
 
 # ---------------------------------------------------------------- engine to worker
@@ -192,7 +200,16 @@ class Steps(msgspec.Struct, frozen=True, tag="steps"):
     num_free_blocks: int
 
 
+class Held(msgspec.Struct, frozen=True, tag="held"):
+    """A sequence stands after this step: it keeps its blocks and takes no further step until it is told to."""
+
+    response_id: str
+    step: int
+
+
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """The last word on a sequence. Times leave out what it was held."""
+
     response_id: str
     finish: EngineFinish
     text: str  # held-back text released by the end
@@ -236,4 +253,4 @@ class Broken(msgspec.Struct, frozen=True, tag="broken"):
     reason: str
 
 
-FromEngine = Ready | Started | Prefilled | Steps | Ended | ViewReply | Embedded | Judged | Broken
+FromEngine = Ready | Started | Prefilled | Steps | Held | Ended | ViewReply | Embedded | Judged | Broken

@@ -3,6 +3,8 @@
 Each step decodes one token of every sequence that has read its prompt, and reads at most one cut of one prompt, so
 a long prompt never starves a running answer. Prompts take turns, so a long one does not hold up a short one either.
 
+A held sequence keeps its blocks and takes no step, so it counts for nobody's place in the batch.
+
 Sequences are admitted first come, first served. Admission reserves blocks for the prompt and all tokens the answer
 may have, so that nothing ever has to be preempted and no sequence's numbers can depend on who else is there.
 """
@@ -37,6 +39,9 @@ class Sequence:
     last_turn: int = 0
     started: float = 0.0
     prefilled: float = 0.0
+    breakpoints: frozenset[int] = frozenset()  # steps after which it is held
+    held_since: float | None = None
+    held_s: float = 0.0  # of earlier holds
     ended: bool = False
 
     @property
@@ -51,6 +56,20 @@ class Sequence:
     def is_reading(self) -> bool:
         """Whether part of the prompt is still to be computed."""
         return self.num_computed < self.num_prompt_tokens
+
+    @property
+    def is_held(self) -> bool:
+        return self.held_since is not None
+
+    def hold(self, now: float) -> None:
+        """Takes no step from now on."""
+        self.held_since = now
+
+    def go_on(self, now: float) -> None:
+        """The end of a hold, if there is one."""
+        if self.held_since is not None:
+            self.held_s += now - self.held_since
+            self.held_since = None
 
     def next_chunk(self) -> Chunk:
         """The next cut of the prompt (cuts end at multiples of CUT whatever the load), or the newest token."""
@@ -74,6 +93,11 @@ class Scheduler:
         self.running: list[Sequence] = []
         self._finished: OrderedDict[str, Sequence] = OrderedDict()
 
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do anything: somebody runs, or could begin to."""
+        return any(not sequence.is_held for sequence in self.running) or self._may_admit()
+
     def submit(self, sequence: Sequence) -> None:
         self._drop_finished(sequence.response_id)
         self.waiting.append(sequence)
@@ -81,7 +105,7 @@ class Scheduler:
     @property
     def num_available(self) -> int:
         """Blocks a new sequence could get: free ones and those of finished sequences."""
-        return self.allocator.num_blocks - len(self._held(self.allocator.num_blocks))
+        return self.allocator.num_blocks - len(self._owned(self.allocator.num_blocks))
 
     def find(self, response_id: str) -> Sequence | None:
         """The sequence of this response, waiting, running or finished and still held."""
@@ -92,14 +116,14 @@ class Scheduler:
 
     def admit(self) -> Iterator[Sequence]:
         """Moves sequences from the queue to the batch while there is room."""
-        while self.waiting and len(self.running) < self._max_running and self._reserve(self.waiting[0]):
+        while self._may_admit() and self._reserve(self.waiting[0]):
             sequence = self.waiting.popleft()
             self.running.append(sequence)
             yield sequence
 
     def decoding(self) -> list[Sequence]:
         """Sequences that get one more token in this step."""
-        return [sequence for sequence in self.running if not sequence.is_reading]
+        return [sequence for sequence in self.running if not (sequence.is_reading or sequence.is_held)]
 
     def next_reading(self) -> Sequence | None:
         """The sequence whose prompt is read on in this step: the one whose last turn is longest ago."""
@@ -168,15 +192,24 @@ class Scheduler:
         sequence.num_prefix_tokens = sequence.num_computed = len(prefix) * allocator.block_size
         return True
 
+    def _may_admit(self) -> bool:
+        """Whether there is a place in the batch and there are blocks for whoever waits longest."""
+        if not self.waiting or sum(not sequence.is_held for sequence in self.running) >= self._max_running:
+            return False
+        first, limit = self.waiting[0], self.allocator.num_blocks
+        prefix = self.allocator.find_prefix(first.digests)
+        num_new = self.allocator.num_needed(first.num_prompt_tokens + first.max_tokens) - len(prefix)
+        return limit - len(self._owned(limit).union(prefix)) >= num_new
+
     def _make_room(self, count: int, *, spared: list[int], traced: bool) -> bool:
         """Lets go of finished sequences, as many as needed and none if that would not suffice."""
         limit = self.allocator.num_traced if traced else self.allocator.num_blocks
-        if limit - len(self._held(limit).union(block for block in spared if block < limit)) < count:
+        if limit - len(self._owned(limit).union(block for block in spared if block < limit)) < count:
             return False
         while self.allocator.num_free_below(limit) < count and self._finished:
             self._drop_finished(next(iter(self._finished)))
         return self.allocator.num_free_below(limit) >= count
 
-    def _held(self, limit: int) -> set[int]:
+    def _owned(self, limit: int) -> set[int]:
         """Blocks below `limit` that running sequences own."""
         return {block for sequence in self.running for block in sequence.blocks if block < limit}

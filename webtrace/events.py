@@ -19,6 +19,15 @@ class InputMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: str
 
 
+class StepPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Right after this step's token has been chosen; steps count from 0."""
+
+    step: int
+
+
+Breakpoint = str | StepPoint  # a stage's slug: right after the stage has been reported
+
+
 # ---------------------------------------------------------------- client to server
 
 
@@ -26,7 +35,9 @@ class ResponseCreate(msgspec.Struct, frozen=True, tag="response.create", forbid_
     """Ask for an answer. Only `event_id` and `input` are required.
 
     `model` is "auto" or a model's name; `trace` false leaves out the trace events; `parent_id` names the message
-    the new one answers under (null: the newest of the conversation).
+    the new one answers under (null: the newest of the conversation). At each of `breakpoints` (stages by their slug,
+    steps) the response is held until `response.continue`, others running on. A stage inside the model holds after
+    step 0, as it stands, one that is reported at the end, there.
     """
 
     event_id: str
@@ -38,6 +49,7 @@ class ResponseCreate(msgspec.Struct, frozen=True, tag="response.create", forbid_
     retrieval: bool = False
     trace: bool = True
     parent_id: str | None = None
+    breakpoints: list[str | StepPoint] = []
 
 
 class ResponseCancel(msgspec.Struct, frozen=True, tag="response.cancel", forbid_unknown_fields=True):
@@ -54,7 +66,16 @@ class ResponseResume(msgspec.Struct, frozen=True, tag="response.resume", forbid_
     after: int = 0
 
 
-ClientMessage = ResponseCreate | ResponseCancel | ResponseResume
+class ResponseContinue(msgspec.Struct, frozen=True, tag="response.continue", forbid_unknown_fields=True):
+    """Leave a hold. `until` names where to hold next: "next" is the next stage or step, a stage or step further on is
+    one more breakpoint, and "end" forgets all breakpoints. Those that lie before it hold as well."""
+
+    event_id: str
+    response_id: str
+    until: str | StepPoint = "next"
+
+
+ClientMessage = ResponseCreate | ResponseCancel | ResponseResume | ResponseContinue
 
 
 # ---------------------------------------------------------------- server to client
@@ -123,7 +144,7 @@ class TraceStage(ResponseEvent, frozen=True, kw_only=True, tag="trace.stage"):
 
     `outcome` "ended_here" marks the stage that refused or failed the request. `data` is the stage's report
     (webtrace/reports.py). `started_ms` counts from the arrival in the web process for stages 1-2, from the
-    worker's taking of the job for the others.
+    worker's taking of the job for the others, time held left out.
     """
 
     stage: str
@@ -144,7 +165,7 @@ class KVState(msgspec.Struct, frozen=True):
 
 
 class StepTiming(msgspec.Struct, frozen=True):
-    at_ms: float  # after the worker's taking of the job
+    at_ms: float  # after the worker's taking of the job, time held left out
     forward_ms: float
     sample_ms: float
     batch_size: int
@@ -178,6 +199,29 @@ class TraceDropped(ResponseEvent, frozen=True, kw_only=True, tag="trace.dropped"
 
     first: int
     last: int
+
+
+class ResponseHeld(ResponseEvent, frozen=True, kw_only=True, tag="response.held"):
+    """The response stands at this place; `step` is null before the model's first step and after its last. It goes on
+    by itself after `releases_after_s` seconds; a watched response only, as ever.
+
+    Holding after a step shows the text up to there, if safety lets it pass as it stands: half of a number or of an
+    address stays back.
+    """
+
+    stage: str
+    step: int | None
+    reason: Literal["breakpoint"]
+    releases_after_s: float
+
+
+class ResponseContinued(ResponseEvent, frozen=True, kw_only=True, tag="response.continued"):
+    """The hold is over. `held_ms` is left out of every time and latency of this response."""
+
+    stage: str
+    step: int | None
+    by: Literal["request", "timeout"]
+    held_ms: float
 
 
 class ResponseEnd(ResponseEvent, frozen=True, kw_only=True):
@@ -223,8 +267,9 @@ class SocketError(msgspec.Struct, frozen=True, tag="error"):
 
 End = ResponseCompleted | ResponseIncomplete | ResponseCancelled | ResponseFailed | ResponseInterrupted
 LoggedEvent = (
-    ResponseCreated | ResponseQueued | ResponseInProgress | TextDelta | TextRetracted | TraceStage | TraceStep | End
-)
+    ResponseCreated | ResponseQueued | ResponseInProgress | TextDelta | TextRetracted | TraceStage | TraceStep
+    | ResponseHeld | ResponseContinued | End
+)  # fmt: skip
 ServerMessage = LoggedEvent | TraceDropped | SocketError
 
 END_TYPES = frozenset(

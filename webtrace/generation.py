@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 from statistics import median, quantiles
 from typing import NamedTuple
@@ -10,11 +11,13 @@ from typing import NamedTuple
 from inference import messages as m
 from inference.text import Tokenizer
 from webtrace import model_summaries, reports, summaries
+from webtrace.breakpoints import TELLING, stations_of_step
 from webtrace.events import KVState, StepTiming, TraceStep, Usage
 from webtrace.release import OutputGate
 from webtrace.safety.decisions import Judgement
 from webtrace.timing import Stages
 from webtrace.worker.engine import Arrived
+from webtrace.worker.holds import Holds
 from webtrace.worker.recorder import Recording
 
 
@@ -49,6 +52,7 @@ class Generation:
         gate: OutputGate,
         stages: Stages,
         recording: Recording,
+        holds: Holds,
     ) -> None:
         self._request = request
         self._ready = ready
@@ -56,6 +60,7 @@ class Generation:
         self._gate = gate
         self._stages = stages
         self._recording = recording
+        self._holds = holds
         recording.token_ids = list(request.token_ids)
         self._sequence_started_ms = 0.0
         self._prefilled: m.Prefilled | None = None
@@ -86,8 +91,9 @@ class Generation:
         """From the taking of the job to the first released text."""
         return self._chunks[0].at_ms if self._chunks else None
 
-    async def follow(self, progress: AsyncIterator[Arrived]) -> None:
-        """Take every message of the engine until the sequence has ended."""
+    async def follow(self, progress: AsyncIterator[Arrived], proceed: Callable[[list[int]], None]) -> None:
+        """Take every message of the engine until the sequence has ended. `proceed` ends a hold of the engine and
+        takes the steps of the next."""
         sent_ms = self._stages.elapsed_ms()
         async for message, arrived in progress:
             match message:
@@ -100,11 +106,16 @@ class Generation:
                     self._prefilled = message
                     self._report_layers(message)
                 case m.Step():
-                    await self._take(message, (arrived - self._stages.started) * 1000)
+                    await self._take(message, self._stages.at_ms(arrived))
+                case m.Held():
+                    await self._stand(message.step, arrived)
+                    proceed(self._holds.breakpoints.steps(done=message.step))
                 case m.Ended():
                     self.ended = message
                     self._tail = message.text
                     await self._release()
+                    if self._token_ids:
+                        await self._stand(len(self._token_ids) - 1, time.perf_counter())
 
     async def _take(self, step: m.Step, at_ms: float) -> None:
         self._arrivals_ms.append(at_ms)
@@ -113,6 +124,19 @@ class Generation:
         self._num_held_back += step.held_bytes > 0
         self._held.append(_Held(step, at_ms))
         if self._gate.is_due(self._held_text):
+            await self._release()
+
+    async def _stand(self, step: int, since: float) -> None:
+        """The sequence stands after this step, whose token is the newest: hold where there are breakpoints."""
+        for station in stations_of_step(step):
+            if self._holds.would_hold(station) and (step or station.stage in TELLING):
+                await self._release_early()
+            await self._holds.stand(station, since)
+            since = time.perf_counter()
+
+    async def _release_early(self) -> None:
+        """Show what is held back now, unless a piece of it cannot be judged without what follows."""
+        if self._held and not self._held[-1].step.held_bytes and self._gate.may_end_after(self._held_text):
             await self._release()
 
     def _count(self) -> None:
@@ -151,18 +175,18 @@ class Generation:
     # ------------------------------------------------------------ stages, as soon as they are known
 
     def _report_layers(self, prefilled: m.Prefilled) -> None:
-        for time in prefilled.stages:
-            if time.stage != "logits":
-                account = model_summaries.model_stage(time, self._ready.model, prefilled)
-                self._stages.report(time.stage, account, self._after_start(time.started_ms), time.duration_ms)
+        for one in prefilled.stages:
+            if one.stage != "logits":
+                account = model_summaries.model_stage(one, self._ready.model, prefilled)
+                self._stages.report(one.stage, account, self._after_start(one.started_ms), one.duration_ms)
 
     def _report_first_choice(self, step: m.Step) -> None:
         if self._prefilled is None:
             return
-        time = next((one for one in self._prefilled.stages if one.stage == "logits"), None)
+        spent = next((one for one in self._prefilled.stages if one.stage == "logits"), None)
         logits = model_summaries.logits(self._prefilled, self._tokenizer, self._ready.model["width"])
-        started_ms = self._after_start(time.started_ms) if time else None
-        self._stages.report("logits", logits, started_ms, time.duration_ms if time else None)
+        started_ms = self._after_start(spent.started_ms) if spent else None
+        self._stages.report("logits", logits, started_ms, spent.duration_ms if spent else None)
         self._stages.report("probabilities", model_summaries.probabilities(step), None, None)
         self._stages.report("sampling", model_summaries.sampling(step, self._request.sampling), None, step.sample_ms)
 
@@ -197,22 +221,24 @@ class Generation:
 
     # ------------------------------------------------------------ stages that only the end completes
 
-    def report_end(self, finish_reason: str) -> None:
-        """Stages 22-26."""
+    def report_end(self, finish_reason: str) -> list[str]:
+        """Stages 22-26. Returns those that had something to report."""
         ended = self.ended
         if ended is None or self._prefilled is None:
-            return
+            return []
         first, last = (self._arrivals_ms[0], self._arrivals_ms[-1]) if self._arrivals_ms else (None, None)
         num_steps = len(self._token_ids)
         loop_ms = last - first if first is not None and last is not None else None
         self._stages.report("append", model_summaries.append(num_steps, finish_reason, ended.stop), first, loop_ms)
         self._stages.report("kv_cache", model_summaries.kv_cache(self._cache(ended, self._prefilled)), None, None)
         self._stages.report("detokenize", summaries.detokenize(self._detokenized()), None, None)
-        if safety := self._gate.report():
+        safety = self._gate.report()
+        if safety:
             self._stages.report("output_safety", summaries.output_safety(safety), None, self._gate.spent_ms)
         stream = self._stream()
         duration = self._chunks[-1].at_ms - self._chunks[0].at_ms if self._chunks else None
         self._stages.report("stream", summaries.stream(stream), stream.time_to_first_token_ms, duration)
+        return ["append", "kv_cache", "detokenize", *(["output_safety"] if safety else []), "stream"]
 
     def _cache(self, ended: m.Ended, prefilled: m.Prefilled) -> reports.KVCacheReport:
         decode_steps = max(0, len(self._token_ids) - 1)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -20,8 +21,9 @@ from django.db import transaction
 from inference.classifier import Card
 from inference.messages import Generate, Sampling
 from inference.text import TemplateFailed
-from webtrace import events, model_summaries, summaries
+from webtrace import events, model_summaries, storage, summaries
 from webtrace.accounts.models import User
+from webtrace.breakpoints import after_stage
 from webtrace.conversations import log, services
 from webtrace.conversations.models import Conversation, Response
 from webtrace.conversations.services import Ending
@@ -34,13 +36,13 @@ from webtrace.gateway.principal import Principal
 from webtrace.generation import Generation
 from webtrace.prompt import Assembler, Prompt, PromptTooLong, num_shared_tokens
 from webtrace.release import OutputGate
-from webtrace.reports import StorageReport, StoredRow
 from webtrace.safety.decisions import Judgement, judge_input
 from webtrace.safety.passages import score_passages
 from webtrace.safety.services import record_decision
 from webtrace.timing import Account, Stages
 from webtrace.turns import Turns, turns_of
 from webtrace.worker.engine import Engine, EngineFailed, EngineLost
+from webtrace.worker.holds import Holds
 from webtrace.worker.recorder import Recording
 from webtrace.worker.stop import Stopped
 
@@ -161,13 +163,15 @@ class Routed:
     duration_ms: float
 
 
-async def run(taken: jobs.Taken, routed: Routed, tools: Tools, recording: Recording, stages: Stages) -> Ending:
+async def run(
+    taken: jobs.Taken, routed: Routed, tools: Tools, recording: Recording, stages: Stages, holds: Holds
+) -> Ending:
     """Retrieval to storage. Returns the end, which the caller writes.
 
     Does not raise for what can happen to a request: a refusal, a cancel, a lost engine are ends.
     """
     try:
-        return await _run(taken.response, routed, tools, recording, stages)
+        return await _run(taken.response, routed, tools, recording, stages, holds)
     except PromptTooLong as problem:
         return _refused_in_worker("prompt", ErrorBody("context_length_exceeded", str(problem), "input"))
     except TemplateFailed as problem:
@@ -180,49 +184,58 @@ async def run(taken: jobs.Taken, routed: Routed, tools: Tools, recording: Record
         return _failed(recording, "engine_lost", f"The engine stopped while it worked on this: {problem}")
 
 
-async def _run(response: Response, routed: Routed, tools: Tools, recording: Recording, stages: Stages) -> Ending:
-    """The stages in order."""
-    tokenizer, stop = tools.assembler.tokenizer, recording.stop
+async def _run(
+    response: Response, routed: Routed, tools: Tools, recording: Recording, stages: Stages, holds: Holds
+) -> Ending:
+    """The stages in order. After each the response may be held."""
+    tokenizer = tools.assembler.tokenizer
     sampling = msgspec.convert(response.sampling, Sampling, str_keys=True)
+    for reported in ("request", "gateway"):
+        await holds.after(reported)
 
     with stages.run("retrieval") as account:
         summaries.retrieval(account, asked=response.request["retrieval"])
-    stop.check()
+    await holds.after("retrieval")
 
     with stages.run("prompt") as account:
         turns: Turns = await database_sync_to_async(turns_of)(response)
         prompt = await _assemble(account, tools.assembler, turns, sampling)
-    stop.check()
+    await holds.after("prompt")
 
     with stages.run("input_safety") as account:
         judgement = await _judge_input(account, response, turns.to_judge, tools)
+    await holds.after("input_safety")
     if judgement.answer is not None:
         return _answer_instead(judgement.answer, recording)
     if judgement.amendment is not None:
         with stages.run("prompt") as account:
             prompt = await _assemble(account, tools.assembler, turns, sampling, constraint=judgement.amendment)
-    stop.check()
 
     stages.report("routing", summaries.routing(routed.choice, response), None, routed.duration_ms)
+    await holds.after("routing")
 
     with stages.run("tokens") as account:
         model_summaries.tokens(account, prompt, tokenizer)
+    await holds.after("tokens")
     with stages.run("token_ids") as account:
         model_summaries.token_ids(account, prompt.token_ids, tokenizer)
-    stop.check()
+    await holds.after("token_ids")
 
-    request = _request(response, prompt, sampling, tools)
+    request = _request(response, prompt, sampling, tools, holds)
     gate = OutputGate(tools.engine.judge, tools.safety_card)
-    generation = Generation(request, tools.engine.require(), tokenizer, gate, stages, recording)
-    async with aclosing(tools.engine.generate(request, stop)) as progress:
-        await generation.follow(progress)  # stages 8 to 21, and the text
+    generation = Generation(request, tools.engine.require(), tokenizer, gate, stages, recording, holds)
+    async with aclosing(tools.engine.generate(request, recording.stop, on_lost=holds.wake)) as progress:
+        # stages 8 to 21, and the text
+        await generation.follow(progress, partial(tools.engine.proceed, request.response_id))
     if generation.withheld is not None:
         await database_sync_to_async(record_decision)(response_id=response.pk, **generation.withheld._asdict())
     ending = _ending(response, generation, recording)
-    generation.report_end(ending.finish_reason)  # stages 22 to 26
+    for reported in generation.report_end(ending.finish_reason):  # stages 22 to 26
+        await holds.stand(after_stage(reported))
 
     with stages.run("storage") as account:
-        summaries.storage(account, await database_sync_to_async(_stored)(response, recording))
+        summaries.storage(account, await database_sync_to_async(storage.report)(response, recording))
+    await holds.stand(after_stage("storage"))
     return ending
 
 
@@ -261,7 +274,7 @@ async def _assemble(
     return prompt
 
 
-def _request(response: Response, prompt: Prompt, sampling: Sampling, tools: Tools) -> Generate:
+def _request(response: Response, prompt: Prompt, sampling: Sampling, tools: Tools, holds: Holds) -> Generate:
     return Generate(
         response_id=str(response.pk),
         token_ids=prompt.token_ids,
@@ -270,6 +283,7 @@ def _request(response: Response, prompt: Prompt, sampling: Sampling, tools: Tool
         owner=f"user {response.owner_id}",
         record=response.trace,
         num_shared_tokens=num_shared_tokens(prompt),
+        breakpoints=holds.breakpoints.steps(),
     )
 
 
@@ -302,23 +316,3 @@ def _failed(recording: Recording, code: str, message: str) -> Ending:
 
 def _refused_in_worker(stage: str, error: ErrorBody) -> Ending:
     return Ending("refused", "", error=error, record={"refused_at_stage": stage})
-
-
-def _stored(response: Response, recording: Recording) -> StorageReport:
-    """What is in the database, or will be in the transaction of the end."""
-    size_of_text = len(recording.text.encode())
-    rows = [
-        StoredRow("response", "the answer's text, beside status, parameters, token ids and times", size_of_text),
-        StoredRow("event log", f"events up to now, compressed ({recording.place.number} of this epoch)",
-                  log.num_bytes(response.pk)),
-    ]  # fmt: skip
-    if response.conversation_id is not None:
-        size = sum(len(one["content"].encode()) for one in response.request["input"])
-        rows.insert(0, StoredRow("message", "what you wrote", size))
-        rows.insert(1, StoredRow("message", "the answer", size_of_text))
-    rows.append(StoredRow("safety decision", "the judgement of what you wrote, for review"))
-    return StorageReport(
-        rows=rows,
-        redacted=["cookies and keys in the request's headers"],
-        admin_path=f"/admin/conversations/response/{response.pk}/change/",
-    )

@@ -38,7 +38,12 @@ class OutputGate:
         """Whether what is held back is a window: a sentence, or some words, but no half of a number or address."""
         if _SENTENCE_ENDS.search(text) and len(text) >= SHORTEST_SENTENCE:
             return True
-        return len(text) >= LONGEST_WINDOW or (len(text) >= WINDOW_CHARACTERS and not _MAY_GO_ON.search(text))
+        return len(text) >= LONGEST_WINDOW or (len(text) >= WINDOW_CHARACTERS and self.may_end_after(text))
+
+    @staticmethod
+    def may_end_after(text: str) -> bool:
+        """Whether a window may be cut here: not within a number or an address."""
+        return _MAY_GO_ON.search(text) is None
 
     async def passes(self, text: str) -> Judgement:
         """Judge the next window, read together with the end of what went before."""

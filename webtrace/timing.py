@@ -31,12 +31,25 @@ class Stages:
     """The stages of one request in one process, on one monotonic clock that starts at `started`."""
 
     def __init__(self, started: float, clock: Literal["web", "worker"], emit: Emit) -> None:
-        self.started = started
+        self._started = started
+        self._left_out_s = 0.0
         self._clock = clock
         self._emit = emit
 
     def elapsed_ms(self) -> float:
-        return (time.perf_counter() - self.started) * 1000
+        return self.at_ms(time.perf_counter())
+
+    def at_ms(self, moment: float) -> float:
+        """A moment on this clock (`time.perf_counter`), counted from its start without what was left out before."""
+        return (moment - self._started - self._left_out_s) * 1000
+
+    def leave_out(self, seconds: float) -> None:
+        """The clock stood still for so long just now."""
+        self._left_out_s += seconds
+
+    @property
+    def left_out_ms(self) -> float:
+        return self._left_out_s * 1000
 
     @contextmanager
     def run(self, slug: str) -> Iterator[Account]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from inference.cache import KVCache, ResidualPool
 from inference.engine import Engine
-from inference.messages import FromEngine, Generate, Sampling, Steps
+from inference.messages import Continue, FromEngine, Generate, Held, Sampling, Steps
 from inference.model.clock import multiply_adds
 from inference.model.decoder import CUT, Decoder
 from inference.text import ChatTemplate, Message, Tokenizer
@@ -63,39 +65,52 @@ arrivals = st.lists(
         st.sampled_from([0.0, 1.0]),
         st.integers(0, 2),  # seed, which also picks the prompt: equal prefixes are common
         st.one_of(st.none(), st.integers(0, 8)),  # steps after which it is cancelled
+        st.sets(st.integers(0, 5), max_size=2),  # its breakpoints
     ),
     min_size=1,
     max_size=6,
 )
 
 
-def arrival_request(number: int, length: int, max_tokens: int, temperature: float, seed: int) -> Generate:
+Arrival = tuple[int, int, int, float, int, int | None, set[int]]
+HELD_STEPS = 3
+
+
+def arrival_request(number: int, arrival: Arrival) -> Generate:
+    _, length, max_tokens, temperature, seed, _, breakpoints = arrival
     prompt = [(31 * i * (seed + 1)) % 250 for i in range(length)]
-    return request(str(number), prompt, max_tokens=max_tokens, temperature=temperature, seed=seed)
+    sampling: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
+    return request(str(number), prompt, breakpoints=breakpoints, **sampling)
 
 
 @settings(max_examples=25, deadline=None)
 @given(arrivals, st.sampled_from([6, 9, 40]), st.sampled_from([0, 4, 40]), st.sampled_from([2, 8]))
 def test_every_response_equals_itself_alone(
-    coming: list[tuple[int, int, int, float, int, int | None]], num_blocks: int, num_traced: int, max_running: int
+    coming: list[Arrival], num_blocks: int, num_traced: int, max_running: int
 ) -> None:
     engine = tiny_engine(num_blocks, num_traced=num_traced, max_running=max_running)
-    requests = {i: arrival_request(i, *arrival[1:5]) for i, arrival in enumerate(coming)}
+    requests = {i: arrival_request(i, arrival) for i, arrival in enumerate(coming)}
     messages: list[FromEngine] = []
-    for step in range(200):
+    going_on: dict[int, list[Held]] = defaultdict(list)
+    for step in range(250):
+        for held in going_on[step]:
+            engine.proceed(Continue(held.response_id, sorted(coming[int(held.response_id)][6])))
         for i, arrival in enumerate(coming):
             if arrival[0] == step:
                 engine.submit(requests[i])
             if arrival[5] is not None and arrival[0] + arrival[5] == step:
                 engine.cancel(str(i))
-        messages += engine.step()
+        told = engine.step()
+        going_on[step + HELD_STEPS] += [message for message in told if isinstance(message, Held)]
+        messages += told
     assert not engine.has_work
     outcomes = collect(messages)
     for i, arrival in enumerate(coming):
-        outcome, expected = outcomes[str(i)], alone(requests[i])
+        outcome, expected = outcomes[str(i)], alone(msgspec.structs.replace(requests[i], breakpoints=[]))
         if outcome.end.finish != "cancelled":
             assert outcome.numbers == expected.numbers
             assert outcome.end.finish == expected.end.finish
+            assert outcome.held == sorted(step for step in arrival[6] if step < len(outcome.steps) - 1)
         else:
             assert arrival[5] is not None
             assert outcome.numbers == expected.numbers[: len(outcome.steps)]
@@ -263,6 +278,65 @@ def test_cancel_while_queued_and_before_anything() -> None:
     assert outcomes["first"].end.finish == "length"
     engine.submit(request("a", "abc"))
     cancelled_after(engine, 0)
+
+
+# ---------------------------------------------------------------- holds
+
+
+def held_after(engine: Engine, step: int, **more: Any) -> list[FromEngine]:
+    """Response `a` and what it told until it was held after this step."""
+    engine.submit(request("a", "abc", breakpoints=[step], **more))
+    messages: list[FromEngine] = []
+    while not any(isinstance(message, Held) for message in messages):
+        messages += engine.step()
+    return messages
+
+
+def test_a_held_response_takes_no_step_while_another_runs_and_then_goes_on() -> None:
+    engine = tiny_engine(max_running=1)
+    messages = held_after(engine, 2)
+    assert not engine.has_work, "nothing is computed for it"
+    other = run(engine, request("b", LONG))["b"]
+    assert other.numbers == alone(request("b", LONG)).numbers
+    assert len(collect(messages)["a"].steps) == 3
+    engine.proceed(Continue("a", [4]))
+    engine.proceed(Continue("unknown"))
+    messages += drain(engine)
+    engine.proceed(Continue("a"))
+    outcome = collect([*messages, *drain(engine)])["a"]
+    assert outcome.held == [2, 4]
+    assert outcome.numbers == alone(request("a", "abc")).numbers
+
+
+def test_a_held_response_keeps_its_blocks_and_the_queue_waits_for_them() -> None:
+    engine = tiny_engine(3)
+    held_after(engine, 0, max_tokens=100)
+    engine.submit(request("b", "abc", max_tokens=100))
+    assert not engine.has_work, "stepping would only burn time"
+    engine.proceed(Continue("a"))
+    assert collect(drain(engine))["b"].end.finish == "length"
+
+
+def test_a_cancel_ends_a_hold_and_time_held_is_not_decoding_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("inference.engine.monotonic", lambda: now[0])
+    engine = tiny_engine()
+    for going_on in (False, True):
+        messages = held_after(engine, 1)
+        now[0] += 60
+        if going_on:
+            engine.proceed(Continue("a"))
+        else:
+            engine.cancel("a")
+        outcome = collect([*messages, *drain(engine)])["a"]
+        assert outcome.end.finish == ("length" if going_on else "cancelled")
+        assert outcome.end.decode_ms == 0
+    assert engine.scheduler.num_available == 32
+
+
+def test_a_breakpoint_at_the_last_token_holds_nothing() -> None:
+    outcome = run(tiny_engine(), request("a", "abc", max_tokens=3, breakpoints=[2, 7]))["a"]
+    assert (outcome.held, outcome.end.finish) == ([], "length")
 
 
 def test_steps_tell_how_full_the_engine_is() -> None:

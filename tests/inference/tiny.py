@@ -16,7 +16,7 @@ from inference.checkpoint import Checkpoint, ModelConfig
 from inference.checkpoint.weights import Float32, FourBit
 from inference.engine import Engine
 from inference.fake import FakeEngine
-from inference.messages import Ended, FromEngine, Generate, Prefilled, Sampling, Started, Step, Steps
+from inference.messages import Ended, FromEngine, Generate, Held, Prefilled, Sampling, Started, Step, Steps
 from inference.model.decoder import Decoder
 from inference.text import Tokenizer
 from inference.text.tokenizer import BYTE_CHARACTERS
@@ -99,11 +99,19 @@ def tiny_engine(
     return Engine(decoder, byte_tokenizer(), cache, residuals, max_running=max_running)
 
 
-def request(name: str, prompt: str | list[int], *, owner: str = "o", record: bool = True, **sampling: Any) -> Generate:
+def request(
+    name: str,
+    prompt: str | list[int],
+    *,
+    owner: str = "o",
+    record: bool = True,
+    breakpoints: Iterable[int] = (),
+    **sampling: Any,
+) -> Generate:
     """A request with seed 1 and 8 tokens unless told otherwise."""
     token_ids = list(prompt.encode()) if isinstance(prompt, str) else prompt
     chosen = Sampling(**{"seed": 1, "max_tokens": 8, "temperature": 1.0, **sampling})
-    return Generate(name, token_ids, chosen, [END], owner, record)
+    return Generate(name, token_ids, chosen, [END], owner, record, breakpoints=list(breakpoints))
 
 
 @dataclass
@@ -113,6 +121,7 @@ class Outcome:
     started: list[Started] = field(default_factory=list)
     prefilled: list[Prefilled] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)
 
     @property
@@ -145,6 +154,8 @@ def collect(messages: Iterable[FromEngine]) -> dict[str, Outcome]:
                 outcomes.setdefault(message.response_id, Outcome()).started.append(message)
             case Prefilled():
                 outcomes.setdefault(message.response_id, Outcome()).prefilled.append(message)
+            case Held():
+                outcomes.setdefault(message.response_id, Outcome()).held.append(message.step)
             case Ended():
                 outcomes.setdefault(message.response_id, Outcome()).ended.append(message)
     return outcomes

@@ -83,7 +83,8 @@ By session (writes need the `csrftoken` cookie's value as `X-CSRFToken`) or by k
   of the next page.
 - `GET`, `PATCH {title?, instructions?}`, `DELETE /api/v1/conversations/<id>`: one, with its tree of messages.
 - `GET /api/v1/conversations/<id>/export`: the same as a file.
-- `GET /api/v1/responses/<id>`: the record of a response.
+- `GET /api/v1/responses/<id>`: the record of a response; `held` says where it stands at a breakpoint, and for how
+  many seconds yet.
 - `GET /api/v1/responses/<id>/events?epoch=&after=`: `{events, finished}`, a page of its log after that place.
 - `GET /api/v1/responses/<id>/views/<slug>?layer=&head=&position=&step=&…`: safetensors bytes with float32 and int32
   tensors, the structured part as JSON under the metadata key `view`. 503 with `Retry-After` when no worker answers in

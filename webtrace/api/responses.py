@@ -12,6 +12,7 @@ from webtrace.api.markdown import to_html
 from webtrace.conversations import log, selectors, services
 from webtrace.conversations.log import Place
 from webtrace.conversations.models import Response
+from webtrace.dispatch.holds import held_place
 from webtrace.events import END_TYPES
 from webtrace.gateway.principal import Principal
 
@@ -54,6 +55,7 @@ def show(request: HttpRequest, principal: Principal, response_id: str) -> dict[s
         },
         "created_at": response.created_at,
         "epoch": response.epoch,
+        "held": None if ended else held_place(response.pk),
         "feedback": feedback_of(response),
     }
 

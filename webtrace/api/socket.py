@@ -21,9 +21,11 @@ from webtrace.api.hub import Hub
 from webtrace.api.outbox import Outbox
 from webtrace.api.transport import WriteGate, send_close_frame
 from webtrace.api.watch import Watch
+from webtrace.breakpoints import parse
 from webtrace.conversations import selectors
 from webtrace.conversations.log import Line, Place
 from webtrace.conversations.models import Response
+from webtrace.dispatch import holds
 from webtrace.dispatch.cancel import cancel_response
 from webtrace.gateway import rejections
 from webtrace.gateway.address import client_address
@@ -122,6 +124,8 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
             case events.ResponseResume():
                 response = await self._response(message)
                 await self._resume(response, message)
+            case events.ResponseContinue():
+                await self._continue(message)
 
     # ------------------------------------------------------------ what the client asks for
 
@@ -146,7 +150,23 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
             error = outcome.error
             self._tell(events.SocketError(error.code, error.message, error.field, message.event_id, error.retry_after))
 
-    async def _response(self, message: events.ResponseCancel | events.ResponseResume) -> Response:
+    async def _continue(self, message: events.ResponseContinue) -> None:
+        if message.until not in ("next", "end"):
+            try:
+                parse(message.until)
+            except ValueError as problem:
+                raise UnreadableFrame("invalid_value", f"until: {problem}.", "until", message.event_id) from None
+        response = await self._response(message)
+        try:
+            await holds.continue_response(response.pk, message.until)
+        except holds.NotHeld as problem:
+            raise UnreadableFrame("not_held", str(problem), "response_id", message.event_id) from None
+        except holds.Passed as problem:
+            raise UnreadableFrame("invalid_value", f"until: {problem}", "until", message.event_id) from None
+
+    async def _response(
+        self, message: events.ResponseCancel | events.ResponseResume | events.ResponseContinue
+    ) -> Response:
         """The principal's response this message names."""
         principal = await self.credential.certain()
         try:

@@ -99,7 +99,7 @@ class Response(models.Model):
     num_prompt_tokens = models.PositiveIntegerField(default=0)
     num_answer_tokens = models.PositiveIntegerField(default=0)
     num_prefix_tokens = models.PositiveIntegerField(default=0)
-    resources = models.JSONField(default=dict, help_text="Prefill and decode time, blocks, bytes.")
+    resources = models.JSONField(default=dict, help_text="Prefill and decode time, time held, blocks, bytes.")
 
     # Times, all by the database's clock, and latencies in milliseconds.
     created_at = models.DateTimeField(db_default=Now(), db_index=True)

@@ -106,6 +106,7 @@ def _request(message: ResponseCreate) -> dict[str, Any]:
         "input": [{"role": one.role, "content": storable(one.content)} for one in inputs(message)],
         "instructions": storable(message.instructions or ""),
         "retrieval": message.retrieval,
+        "breakpoints": msgspec.to_builtins(message.breakpoints),
         "parent_id": None,
     }
 
@@ -160,6 +161,7 @@ class Ending:
     usage: Usage = field(default_factory=Usage)
     error: ErrorBody | None = None
     record: dict[str, Any] = field(default_factory=dict)
+    held_ms: float = 0.0  # time held at breakpoints: no part of the latency
 
 
 _ENDS: dict[str, tuple[type[ResponseEnd], Response.Status]] = {
@@ -214,8 +216,11 @@ def end_response(*, response_id: UUID, epoch: int, lines: Sequence[log.Line], en
     )
     response = responses.get()
     assert response.ended_at is not None
-    response.end_to_end_ms = (response.ended_at - response.created_at).total_seconds() * 1000
-    response.save(update_fields=("end_to_end_ms",))
+    whole_ms = (response.ended_at - response.created_at).total_seconds() * 1000
+    response.end_to_end_ms = max(0.0, whole_ms - ending.held_ms)
+    if ending.held_ms:
+        response.resources["held_ms"] = ending.held_ms
+    response.save(update_fields=("end_to_end_ms", "resources"))
     if response.answer_id is not None:
         Message.objects.filter(pk=response.answer_id).update(content=storable(ending.text))
     log.compact(response_id)

@@ -35,7 +35,7 @@ class WorkerAdmin(ReadOnlyAdmin):
 class JobAdmin(ReadOnlyAdmin):
     """Only responses that have not ended have a job."""
 
-    list_display = ("response", "worker", "created_at", "taken_at", "watched_at", "cancel_requested")
-    list_filter = ("created_at", "worker", "cancel_requested")
+    list_display = ("response", "worker", "created_at", "taken_at", "watched_at", "held_stage", "cancel_requested")
+    list_filter = ("created_at", "worker", "held_stage", "cancel_requested")
     search_fields = ("response__id", "worker__name")
     list_select_related = ("response", "worker")

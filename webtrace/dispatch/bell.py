@@ -29,6 +29,11 @@ async def ring_cancel(response_id: UUID, *, worker_id: str) -> None:
     await _ring(own_channel(worker_id), {"type": "job.cancel", "response_id": str(response_id)})
 
 
+async def ring_continue(response_id: UUID, *, worker_id: str) -> None:
+    """Where to go on to stands in the row of a held job."""
+    await _ring(own_channel(worker_id), {"type": "job.continue", "response_id": str(response_id)})
+
+
 async def ring_view(*, worker_id: str, request_key: str, response_id: UUID, slug: str, query: dict[str, Any]) -> None:
     """Ask a worker for a view; the reply appears in the cache under `request_key`."""
     message = {

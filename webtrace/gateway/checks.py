@@ -16,6 +16,7 @@ from django.conf import settings
 from django.utils import timezone
 
 import inference.parameters
+from webtrace import breakpoints
 from webtrace.conversations.models import Conversation, Message
 from webtrace.conversations.services import ROOT, inputs
 from webtrace.dispatch import workers
@@ -109,6 +110,8 @@ def check_structure(verdict: Verdict) -> Finding:
         )
     verdict.workers = list(workers.alive())
     _check_sampling(verdict)
+    if problem := breakpoints.problem_with(message.breakpoints, message.sampling.max_tokens):
+        raise Refusal("invalid_value", problem.message, field=problem.field)
     roles = ", ".join(turn.role for turn in turns[:5])
     return Finding(f"{len(turns)} {'message' if len(turns) == 1 else 'messages'} ({roles}), sampling in range")
 

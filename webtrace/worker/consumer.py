@@ -37,6 +37,9 @@ class InferenceConsumer(AsyncConsumer):  # type: ignore[misc]
     async def job_cancel(self, message: dict[str, Any]) -> None:
         self._runner.cancel(UUID(message["response_id"]))
 
+    async def job_continue(self, message: dict[str, Any]) -> None:
+        self._runner.go_on(UUID(message["response_id"]))
+
     async def view_request(self, message: dict[str, Any]) -> None:
         self._runner.view(
             ViewRequest(message["request_key"], UUID(message["response_id"]), message["slug"], message["query"])

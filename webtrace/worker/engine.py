@@ -21,7 +21,7 @@ CANCEL_GRACE_S = 2.0  # an engine that does not confirm a cancel for so long is 
 RPC_TIMEOUT_S = 10.0
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.2, 30.0
 
-Progress = m.Started | m.Prefilled | m.Step | m.Ended
+Progress = m.Started | m.Prefilled | m.Step | m.Held | m.Ended
 
 
 class Arrived(NamedTuple):
@@ -65,6 +65,7 @@ class Engine:
         self._on_ready = on_ready
         self._outbox: asyncio.Queue[m.ToEngine] = asyncio.Queue()
         self._streams: dict[str, asyncio.Queue[Arrived | Exception]] = {}
+        self._on_lost: dict[str, Callable[[], None]] = {}
         self._answers: dict[str, asyncio.Future[Any]] = {}
         self.ready: m.Ready | None = None
         self.load = Load()
@@ -103,13 +104,17 @@ class Engine:
             raise EngineLost("it is not running")
         return self.ready
 
-    async def generate(self, request: m.Generate, stop: Stop) -> AsyncGenerator[Arrived, None]:
-        """The progress of one response, its `Ended` last. Raises EngineLost.
+    async def generate(
+        self, request: m.Generate, stop: Stop, on_lost: Callable[[], None] | None = None
+    ) -> AsyncGenerator[Arrived, None]:
+        """The progress of one response, its `Ended` last. Raises EngineLost, after a call of `on_lost`.
 
         When `stop` is asked for, the engine is told to cancel; if it does not confirm soon, an `Ended` is made here.
         """
         stream: asyncio.Queue[Arrived | Exception] = asyncio.Queue()
         self._streams[request.response_id] = stream
+        if on_lost is not None:
+            self._on_lost[request.response_id] = on_lost
         try:
             self._send(request)
             stop.then(lambda: self._cancel(request, stream))
@@ -121,8 +126,14 @@ class Engine:
                 if isinstance(arrived.message, m.Ended):
                     return
         finally:
+            self._on_lost.pop(request.response_id, None)
             if self._streams.pop(request.response_id, None) is not None and self.ready is not None:
                 self._outbox.put_nowait(m.Cancel(request.response_id))  # unknown to the engine by now, or not wanted
+
+    def proceed(self, response_id: str, breakpoints: list[int]) -> None:
+        """Let a held sequence go on, to be held again after these steps. Does nothing when the engine is gone."""
+        if self.ready is not None:
+            self._outbox.put_nowait(m.Continue(response_id, breakpoints))
 
     async def judge(self, texts: list[str]) -> list[dict[str, float]]:
         """The safety heads' scores of each text. Raises EngineLost, EngineFailed."""
@@ -188,7 +199,7 @@ class Engine:
                 self.load = Load(message.num_running, message.num_waiting, message.num_free_blocks)
                 for step in message.items:
                     self._forward(step)
-            case m.Started() | m.Prefilled() | m.Ended():
+            case m.Started() | m.Prefilled() | m.Held() | m.Ended():
                 self._forward(message)
             case m.ViewReply() | m.Embedded() | m.Judged():
                 answer = self._answers.get(message.request_id)
@@ -217,6 +228,8 @@ class Engine:
         self.load = Load()
         for stream in self._streams.values():
             stream.put_nowait(EngineLost(reason))
+        for tell in self._on_lost.values():
+            tell()
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(EngineLost(reason))

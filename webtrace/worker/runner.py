@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
@@ -18,9 +19,11 @@ from inference.classifier import Card
 from inference.messages import Ready
 from inference.text import ChatTemplate, Tokenizer
 from webtrace import journey
+from webtrace.breakpoints import Breakpoints, from_json
 from webtrace.conversations.models import Response
 from webtrace.conversations.services import Ending
 from webtrace.dispatch import bell, jobs, routing, workers
+from webtrace.dispatch.holds import asked_of
 from webtrace.dispatch.models import Worker
 from webtrace.dispatch.sweep import sweep_forever
 from webtrace.events import ErrorBody, TraceStage
@@ -29,6 +32,7 @@ from webtrace.timing import Stages
 from webtrace.worker import views
 from webtrace.worker.database import DatabaseThread
 from webtrace.worker.engine import Engine, Launch
+from webtrace.worker.holds import Holds
 from webtrace.worker.recorder import Recorder, Recording
 from webtrace.worker.stop import Stop
 
@@ -52,6 +56,7 @@ class Runner:
         self._lease = DatabaseThread("lease")
         self._worker: Worker | None = None
         self._stops: dict[UUID, Stop] = {}
+        self._holds: dict[UUID, Holds] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -84,13 +89,23 @@ class Runner:
         if response_id in self._stops:
             self._start(self._look_for_cancels())
 
+    def go_on(self, response_id: UUID) -> None:
+        """Somebody may have asked a held response to go on."""
+        if response_id in self._holds:
+            self._start(self._look_for_continues())
+
     def view(self, request: views.ViewRequest) -> None:
         """Somebody asks for a view."""
         self._start(views.answer(request, self.engine, self._recorder, self._tokenizer))
 
     @property
     def _has_room(self) -> bool:
-        return self.engine.ready is not None and len(self._stops) < MAX_RESPONSES and not self._stopping
+        return self.engine.ready is not None and self._num_places > 0 and not self._stopping
+
+    @property
+    def _num_places(self) -> int:
+        """Responses that may still be taken. Held ones do nothing and stand in nobody's way."""
+        return MAX_RESPONSES - len(self._stops) + sum(holds.is_held for holds in self._holds.values())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -150,20 +165,24 @@ class Runner:
         """Run the journey and write its end, whatever happens."""
         recording = self._recorder.open(taken, stop)
         stages = Stages(time.perf_counter(), "worker", partial(_report, recording))
+        breakpoints = Breakpoints(from_json(taken.response.request["breakpoints"]))
+        holds = self._holds[taken.response.pk] = Holds(breakpoints, recording, stages)
         try:
             ready = self.engine.require()
             assembler = Assembler(self._tokenizer, self._template, ready.model["context_length"])
             card = msgspec.convert(ready.safety, Card) if ready.safety else None
             tools = journey.Tools(self.engine, assembler, card)
-            ending = await journey.run(taken, routed, tools, recording, stages)
+            ending = await journey.run(taken, routed, tools, recording, stages, holds)
         except Exception:
             logger.exception("The journey of response %s failed.", taken.response.pk)
             error = ErrorBody("internal_error", "The service failed on this request; the failure was logged.")
             ending = Ending("error", recording.text, recording.usage, error, {"token_ids": recording.token_ids})
+        finally:
+            del self._holds[taken.response.pk]
         if ending.finish_reason == "worker_lost":
             await self._recorder.interrupt(recording, self.worker_id)
         else:
-            await self._recorder.finish(recording, ending)
+            await self._recorder.finish(recording, replace(ending, held_ms=stages.left_out_ms))
 
     # ------------------------------------------------------------ the lease
 
@@ -182,7 +201,7 @@ class Runner:
         return workers.Load(load.num_running, max(load.num_waiting, before), load.num_free_blocks)
 
     async def _beat(self) -> None:
-        """Renew the lease; look for cancels and jobs whose rings were lost."""
+        """Renew the lease; look for cancels, continues and jobs whose rings were lost."""
         while True:
             await asyncio.sleep(HEARTBEAT_S)
             if self._worker is None:
@@ -190,6 +209,7 @@ class Runner:
             try:
                 await self._lease.run(workers.renew, worker_id=self.worker_id, load=self._load())
                 await self._look_for_cancels()
+                await self._look_for_continues()
                 await self._look_for_jobs(waited_s=IMPATIENCE_S)
             except Exception:
                 logger.exception("The lease could not be renewed; trying again.")
@@ -200,9 +220,16 @@ class Runner:
             if stop := self._stops.get(response_id):
                 stop.ask(reason)
 
+    async def _look_for_continues(self) -> None:
+        if not any(holds.is_held for holds in self._holds.values()):
+            return
+        for asked in await self._lease.run(asked_of, worker_id=self.worker_id):
+            if holds := self._holds.get(asked.response_id):
+                holds.go(asked.station, asked.until)
+
     async def _look_for_jobs(self, *, waited_s: float = 0.0) -> None:
         """Take waiting jobs, as far as there is room. Those that have waited long are taken whoever should have."""
-        room = MAX_RESPONSES - len(self._stops)
+        room = self._num_places
         if not self._has_room:
             return
         for response_id in await self._lease.run(jobs.waiting, limit=room, waited_s=waited_s):
