@@ -161,6 +161,22 @@ async def test_whoever_waits_hears_of_the_engine_s_death_and_the_next_one_serves
         assert (await task)[-1] == ended("b")
 
 
+async def test_a_held_response_goes_on_over_the_pipe_and_hears_of_the_engine_s_death() -> None:
+    child, lost = ScriptedChild(), asyncio.Event()
+    async with engine(child, ScriptedChild()) as client:
+        progress = client.generate(generate("a"), Stop(), on_lost=lost.set)
+        waiting = asyncio.create_task(anext(progress))
+        await child.heard.get()
+        child.say(m.Held("a", 3))
+        assert (await waiting).message == m.Held("a", 3)
+        client.proceed("a", [5])
+        assert await asyncio.wait_for(child.heard.get(), 10) == m.Continue("a", [5])
+        child.die()
+        await asyncio.wait_for(lost.wait(), 10)
+        with pytest.raises(EngineLost):
+            await anext(progress)
+
+
 async def _when_ready(client: Engine) -> list[Any]:
     await until(lambda: client.ready)
     return await follow(client, "b")
