@@ -15,6 +15,7 @@ django_application = get_asgi_application()  # loads the applications, which the
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.urls import path, re_path  # noqa: E402
 
+from webtrace.api.hub import Hub  # noqa: E402
 from webtrace.api.socket import ClientSocket  # noqa: E402
 
 
@@ -23,9 +24,15 @@ async def refuse(scope: dict[str, Any], receive: Any, send: Callable[[dict[str, 
     await send({"type": "websocket.close"})
 
 
-application = ProtocolTypeRouter(
+by_protocol = ProtocolTypeRouter(
     {
         "http": django_application,
         "websocket": URLRouter([path("ws/v1/", ClientSocket.as_asgi()), re_path("", cast(Any, refuse))]),
     }
 )
+
+
+async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Everything that comes in. With the first of it the process's hub begins its work."""
+    Hub.current()
+    await by_protocol(scope, receive, send)

@@ -186,6 +186,7 @@ AXES_LOCKOUT_CALLABLE = "webtrace.accounts.views.locked_out"
 
 GUESTS = env.flag("WEBTRACE_GUESTS", not REDIS_URL)  # on by default in the embedded mode
 GUEST_ANSWERS_PER_HOUR = env.integer("WEBTRACE_GUEST_ANSWERS_PER_HOUR", 20)
+GUEST_DAYS = env.integer("WEBTRACE_GUEST_DAYS", 30)  # without a request, until a guest is forgotten; 0: never
 GUEST_MAX_TOKENS = env.integer("WEBTRACE_GUEST_MAX_TOKENS", 300, at_least=1)
 NEW_GUESTS_PER_HOUR = env.integer("WEBTRACE_NEW_GUESTS_PER_HOUR", 200, at_least=1)  # from one address
 USER_ANSWERS_PER_HOUR = env.integer("WEBTRACE_USER_ANSWERS_PER_HOUR", 600)

@@ -10,7 +10,6 @@ from django.core.cache import cache
 from tests.service.cast import make_user
 from tests.service.site import Site, running_site
 from webtrace.accounts.models import User
-from webtrace.gateway.limits import limiter
 
 
 @pytest.fixture(scope="session")
@@ -27,9 +26,8 @@ def key(site: Site) -> str:
 
 
 @pytest.fixture(autouse=True)
-def fresh_limits() -> None:
-    """Counts live in this process's memory, longer than a test's database."""
-    limiter().storage.reset()
+def fresh_cache() -> None:
+    """It lives in this process's memory, longer than a test's database."""
     cache.clear()
 
 

@@ -108,6 +108,10 @@ def test_logging_in_gives_another_session(db: None) -> None:
     [
         {"username": "ada", "password1": PASSWORD, "password2": "another one 17"},
         {"username": "ada", "password1": "short", "password2": "short"},
+        {"username": "guest-123456", **FORM},
+        {"username": "Guest_1", **FORM},
+        {"username": "ｇｕｅｓｔ7", **FORM},
+        {"username": "guest", **FORM},
         {"username": "taken", **FORM},
         {"username": "", **FORM},
     ],

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.test import Client
 
 from tests.service.cast import make_user, principal
@@ -14,6 +15,7 @@ from tests.service.socket_client import by_cookie, by_key
 from webtrace.accounts.models import User
 from webtrace.gateway import identity, limits
 from webtrace.gateway.address import address_group, client_address
+from webtrace.gateway.models import BudgetUse
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +39,24 @@ def test_a_user_gets_their_own_answers_and_then_waits(owner: User, settings: Any
     assert not allowed
     assert 3590 < left.resets_in_s <= 3600
     assert limits.consume(principal(make_user("other")))[0]
+
+
+def test_a_restart_gives_nobody_a_new_hour(owner: User, settings: Any) -> None:
+    settings.USER_ANSWERS_PER_HOUR = 2
+    assert limits.consume(principal(owner))[0]
+    limits._limiter.cache_clear()  # as a new process begins
+    assert limits.allowance(principal(owner)).remaining == 1
+    limits.clear(principal(owner))
+    assert limits.allowance(principal(owner)).remaining == 2
+
+
+def test_what_left_the_hour_no_longer_counts(owner: User, settings: Any) -> None:
+    settings.USER_ANSWERS_PER_HOUR = 1
+    assert limits.consume(principal(owner))[0]
+    BudgetUse.objects.update(at=F("at") - 3601)
+    assert limits.consume(principal(owner))[0]
+    assert not limits.consume(principal(owner))[0]
+    assert BudgetUse.objects.count() == 1
 
 
 def test_an_admins_figure_wins(owner: User) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django import forms
@@ -9,12 +10,21 @@ from django.contrib.auth.forms import UserCreationForm
 
 from webtrace.accounts.models import ApiKey, User
 
+_LIKE_A_GUEST = re.compile(r"guest(?![^\W\d_])")  # and no letter after it: "guesthouse" is a name like any other
+
 
 class SignUpForm(UserCreationForm):  # type: ignore[type-arg]
     """Makes a user, or gives the guest of this browser a name and a password."""
 
     class Meta(UserCreationForm.Meta):  # its field unifies the look-alikes of a name
         model = User
+
+    def clean_username(self) -> str:
+        """A name that looks like a guest's would mislead whoever reads the records."""
+        name = super().clean_username()
+        if name and _LIKE_A_GUEST.match(name.casefold()):
+            raise forms.ValidationError("Names like “guest-1” are kept for guests; choose another.")
+        return name
 
     def save(self, commit: bool = True) -> Any:
         self.instance.is_guest = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import secrets
 
 from django.conf import settings
@@ -10,6 +11,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.http import HttpRequest
+from django.utils import timezone
 
 from webtrace.accounts.models import User
 
@@ -21,6 +23,26 @@ def ensure_session(request: HttpRequest) -> None:
     """Give a visitor a session, so that their first request can make them a guest. No user is made yet."""
     if settings.GUESTS and not request.user.is_authenticated and GUEST_MARK not in request.session:
         request.session[GUEST_MARK] = True
+
+
+def remove_stale(*, limit: int) -> int:
+    """Delete guests with everything of theirs when nothing of it is younger than the setting's days. Returns how
+    many, at most `limit`. Those who have signed up are no guests any more."""
+    if not settings.GUEST_DAYS:
+        return 0
+    since = timezone.now() - datetime.timedelta(days=settings.GUEST_DAYS)
+    stale = (
+        User.objects.filter(is_guest=True, date_joined__lt=since)
+        .exclude(responses__created_at__gte=since)
+        .exclude(conversations__updated_at__gte=since)
+    )
+    removed = 0
+    for guest_id in list(stale.values_list("pk", flat=True)[:limit]):
+        with transaction.atomic():
+            # Held by whoever starts a response too, and looked at again: they may have come back just now.
+            if User.objects.select_for_update().filter(pk=guest_id).exists():
+                removed += bool(stale.filter(pk=guest_id).delete()[0])
+    return removed
 
 
 def guest_of_session(session_key: str) -> User | None:

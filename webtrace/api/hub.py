@@ -16,6 +16,7 @@ from channels.layers import get_channel_layer
 from django.db.models import Max
 
 from webtrace.api.database import in_database
+from webtrace.api.housekeeping import keep_house
 from webtrace.api.transport import before_shutdown
 from webtrace.api.watch import Sink, Watch
 from webtrace.conversations import live
@@ -54,7 +55,7 @@ class Hub:
         self._watches: defaultdict[UUID, set[Watch]] = defaultdict(set)
         self.listeners: set[Listener] = set()
         self._background: set[asyncio.Task[Any]] = set()
-        runs = (self._listen(), self._poll(), self._mark(), sweep_forever())
+        runs = (self._listen(), self._poll(), self._mark(), sweep_forever(), keep_house())
         # An empty context: a request's would tie their database work to a thread that ends with the request.
         self._tasks = [asyncio.create_task(run, context=Context()) for run in runs]
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from django.conf import settings
 from django.contrib import auth
 from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest
-from django.utils import timezone
 
+from webtrace.accounts import key_use
 from webtrace.accounts.guests import GUEST_MARK, guest_of_session
 from webtrace.accounts.models import ApiKey, User
 from webtrace.gateway import limits
 from webtrace.gateway.principal import Principal
-
-LAST_USED_PRECISION = timedelta(minutes=1)
 
 
 class Unauthenticated(Exception):
@@ -30,9 +26,7 @@ def by_key(authorization: str, address: str | None) -> Principal:
     found = ApiKey.objects.select_related("user").filter(digest=ApiKey.digest_of(key.strip()), revoked_at=None).first()
     if found is None or not found.user.is_active:
         raise Unauthenticated("This API key is unknown or revoked.")
-    now = timezone.now()
-    if found.last_used_at is None or now - found.last_used_at > LAST_USED_PRECISION:
-        ApiKey.objects.filter(pk=found.pk).update(last_used_at=now)
+    key_use.note(found)
     return Principal(found.user, "api key", address, key_id=found.pk)
 
 

@@ -12,6 +12,7 @@ from limits import RateLimitItemPerHour
 from limits.storage import storage_from_string
 from limits.strategies import MovingWindowRateLimiter
 
+import webtrace.gateway.budgets  # noqa: F401 - makes django:// known
 from webtrace.gateway.address import address_group
 from webtrace.gateway.principal import Principal
 
@@ -29,14 +30,14 @@ _making = threading.Lock()
 
 
 def limiter() -> MovingWindowRateLimiter:
-    """Counts in Redis where there is one, else in this process: both atomic."""
+    """Counts in Redis where there is one, else in the database: both atomic."""
     with _making:  # the library loads its parts when first used, which two threads must not do at once
         return _limiter()
 
 
 @lru_cache(maxsize=1)
 def _limiter() -> MovingWindowRateLimiter:
-    return MovingWindowRateLimiter(storage_from_string(settings.REDIS_URL or "memory://"))
+    return MovingWindowRateLimiter(storage_from_string(settings.REDIS_URL or "django://"))
 
 
 def consume(principal: Principal) -> tuple[bool, Allowance]:

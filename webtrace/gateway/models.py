@@ -1,4 +1,4 @@
-"""What the gateway turned away before it could become a response."""
+"""What the gateway keeps: what it turned away before it could become a response, and who used how much."""
 
 from __future__ import annotations
 
@@ -26,6 +26,28 @@ class RejectedFrame(models.Model):
 
     def __str__(self) -> str:
         return f"{self.code} ×{self.count}"
+
+
+class Budget(models.Model):
+    """Something that is limited, named by whoever counts. Its row is the lock of its uses."""
+
+    key = models.CharField(primary_key=True, max_length=200)
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class BudgetUse(models.Model):
+    """One use of a budget, `at` seconds of the epoch by the web process's clock."""
+
+    budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="uses")
+    at = models.FloatField()
+
+    class Meta:
+        indexes = (models.Index(fields=("budget", "at")),)
+
+    def __str__(self) -> str:
+        return f"{self.budget_id} {self.at}"
 
 
 class UserLimit(User):

@@ -12,9 +12,10 @@ from django.conf import settings
 
 from webtrace.conversations import live, log, services
 from webtrace.conversations.services import Ending
+from webtrace.database import DatabaseThread
 from webtrace.dispatch import jobs
 from webtrace.events import ResponseEvent, TextDelta, Usage
-from webtrace.worker.database import DatabaseThread
+from webtrace.storage_problem import until_stored
 from webtrace.worker.stop import Stop
 
 logger = logging.getLogger(__name__)
@@ -182,7 +183,7 @@ class Recorder:
         while True:
             await asyncio.sleep(settings.FLUSH_LOG_MS / 1000)
             try:
-                await self.write_log()
+                await until_stored(self.write_log, "The log could not be written")
             except Exception:
                 logger.exception("The log could not be written; its lines are kept and tried again.")
 

@@ -22,15 +22,16 @@ from webtrace import journey
 from webtrace.breakpoints import Breakpoints, from_json
 from webtrace.conversations.models import Response
 from webtrace.conversations.services import Ending
+from webtrace.database import DatabaseThread
 from webtrace.dispatch import bell, jobs, routing, workers
 from webtrace.dispatch.holds import asked_of
 from webtrace.dispatch.models import Worker
 from webtrace.dispatch.sweep import sweep_forever
 from webtrace.events import ErrorBody, TraceStage
 from webtrace.prompt import Assembler
+from webtrace.storage_problem import storage_problem, until_stored
 from webtrace.timing import Stages
 from webtrace.worker import views
-from webtrace.worker.database import DatabaseThread
 from webtrace.worker.engine import Engine, Launch
 from webtrace.worker.holds import Holds
 from webtrace.worker.recorder import Recorder, Recording
@@ -173,9 +174,11 @@ class Runner:
             card = msgspec.convert(ready.safety, Card) if ready.safety else None
             tools = journey.Tools(self.engine, assembler, card)
             ending = await journey.run(taken, routed, tools, recording, stages, holds)
-        except Exception:
+        except Exception as failure:
             logger.exception("The journey of response %s failed.", taken.response.pk)
-            error = ErrorBody("internal_error", "The service failed on this request; the failure was logged.")
+            error = storage_problem(failure) or ErrorBody(
+                "internal_error", "The service failed on this request; the failure was logged."
+            )
             ending = Ending("error", recording.text, recording.usage, error, {"token_ids": recording.token_ids})
         finally:
             del self._holds[taken.response.pk]
@@ -188,7 +191,8 @@ class Runner:
 
     async def _on_ready(self, ready: Ready) -> None:
         name = workers.name_of_this_process()
-        self._worker = await self._lease.run(workers.register, worker_id=self.worker_id, name=name, ready=ready)
+        register = partial(workers.register, worker_id=self.worker_id, name=name, ready=ready)
+        self._worker = await until_stored(partial(self._lease.run, register), "This worker could not be registered")
         logger.info(
             "Worker %s is ready: %s, %s on %s.", self.worker_id, ready.model["name"], ready.kernel, ready.device
         )
