@@ -135,6 +135,36 @@ def test_nobody_watches_a_response_for_long(owner: User, settings: Any) -> None:
     assert jobs.cancels_of(worker_id="w1") == {running.pk: "disconnected"}
 
 
+def positions(response: Response) -> list[int]:
+    return [event["position"] for event in events(response) if event["type"] == "response.queued"]
+
+
+def test_who_moves_up_in_the_queue_is_told(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "MOST_MOVED", 2)
+    queue = [make_waiting(owner) for _ in range(4)]
+    for place, response in enumerate(queue):  # they were made within one tick of the clock
+        Job.objects.filter(pk=response.pk).update(created_at=age(1 - place / 10), position=place)
+    assert sweep().moved == []
+    take(queue[0], make_worker())
+    found = sweep()
+    assert {told.response_id for told in found.moved} == {queue[1].pk, queue[2].pk}, "the next ones first"
+    assert [line.place for told in found.moved for line in told.lines] == [Place(0, 2)] * 2
+    assert [told.response_id for told in sweep().moved] == [queue[3].pk]
+    assert sweep().moved == [], "once"
+    jobs.cancel(response_id=queue[2].pk)
+    sweep()
+    assert [positions(response) for response in queue] == [[], [0], [1], [2, 1]]
+    assert events(queue[2])[-1]["sequence_number"] == 3, "after the position it was told"
+
+
+def test_no_position_is_told_to_whom_another_process_told_it_or_took(owner: User) -> None:
+    first, second = make_waiting(owner), make_waiting(owner)
+    Job.objects.filter(pk=second.pk).update(position=5)
+    take(first, make_worker())
+    assert jobs.tell_positions({first.pk: 3, second.pk: 5}) == []
+    assert positions(first) == positions(second) == []
+
+
 def test_a_job_whose_ring_was_lost_is_rung_again(owner: User) -> None:
     response, fresh = make_waiting(owner), make_waiting(owner)
     Job.objects.filter(pk=response.pk).update(created_at=age(3))
@@ -145,7 +175,7 @@ def test_a_job_whose_ring_was_lost_is_rung_again(owner: User) -> None:
 
 def test_an_idle_sweep_writes_nothing(owner: User, django_assert_num_queries: Any) -> None:
     make_waiting(owner)
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         sweep()
 
 

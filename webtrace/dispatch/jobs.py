@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 from uuid import UUID
@@ -15,12 +15,14 @@ from webtrace.conversations import log, services
 from webtrace.conversations.models import Response
 from webtrace.conversations.services import Ending
 from webtrace.dispatch.models import Job, Worker
-from webtrace.events import FinishReason, ResponseInProgress, Usage
+from webtrace.events import FinishReason, ResponseInProgress, ResponseQueued, Usage
+
+MOST_MOVED = 50  # whose new position is told in one sweep
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A response that this process has ended, with the lines that watchers must still get."""
+class Told:
+    """What this process has written into a response's log, with the lines that watchers must still get."""
 
     response_id: UUID
     lines: Sequence[log.Line]
@@ -39,8 +41,35 @@ class Taken:
 def enqueue(response: Response) -> int:
     """Put a new response in the queue. Returns how many wait before it. Call in the transaction that made it."""
     position = Job.objects.filter(worker=None).count()
-    Job.objects.create(response=response)
+    Job.objects.create(response=response, position=position)
     return position
+
+
+def moved() -> dict[UUID, int]:
+    """Waiting jobs that no longer stand where their watchers were told, with how many are before them now. The first
+    MOST_MOVED of them: the nearer one's turn, the more it matters."""
+    waiting = Job.objects.filter(worker=None).order_by("created_at", "pk").values_list("pk", "position")[:1000]
+    changed = {pk: place for place, (pk, told) in enumerate(waiting) if place != told}
+    return dict(list(changed.items())[:MOST_MOVED])
+
+
+@transaction.atomic
+def tell_positions(places: Mapping[UUID, int]) -> list[Told]:
+    """Log where these jobs stand now, for those that still wait."""
+    waiting = Response.objects.select_for_update().filter(pk__in=places, status=Response.Status.QUEUED).order_by("pk")
+    told = []
+    for response in waiting:
+        if (
+            not Job.objects.filter(pk=response.pk, worker=None)
+            .exclude(position=places[response.pk])
+            .update(position=places[response.pk])
+        ):
+            continue  # another process has told it meanwhile
+        place = log.Place(response.epoch, log.last_number(response.pk, response.epoch) + 1)
+        line = log.line(response.pk, place, ResponseQueued, position=places[response.pk])
+        log.append([log.Write(response.pk, response.epoch, [line])])
+        told.append(Told(response.pk, [line]))
+    return told
 
 
 @transaction.atomic
@@ -89,7 +118,7 @@ def watch(*, response_ids: Collection[UUID]) -> None:
 class CancelResult:
     """`ended` when it was still queued and ends here; `worker_id` when a worker has to be rung."""
 
-    ended: Ended | None = None
+    ended: Told | None = None
     worker_id: str | None = None
 
 
@@ -114,7 +143,7 @@ def cancels_of(*, worker_id: str) -> dict[UUID, FinishReason]:
 
 
 @transaction.atomic
-def interrupt(*, response_id: UUID, worker_id: str) -> Ended | None:
+def interrupt(*, response_id: UUID, worker_id: str) -> Told | None:
     """End a response whose worker is gone, in a new epoch, with the text that was logged.
 
     The event names the last number that counts of the epoch before. Null: it has ended or is another worker's.
@@ -137,7 +166,7 @@ def end(*, response_id: UUID, epoch: int, lines: Sequence[log.Line], ending: End
     return True
 
 
-def _end(response: Response, epoch: int, ending: Ending, *, last: int = 0) -> Ended:
+def _end(response: Response, epoch: int, ending: Ending, *, last: int = 0) -> Told:
     """End a response whose row is locked, with one line after what is logged."""
     ending = Ending(
         ending.finish_reason,
@@ -148,4 +177,4 @@ def _end(response: Response, epoch: int, ending: Ending, *, last: int = 0) -> En
     lines = [services.end_line(response_id=response.pk, place=place, ending=ending, last=last)]
     if not end(response_id=response.pk, epoch=epoch, lines=lines, ending=ending):
         raise RuntimeError(f"Response {response.pk} ended although its row was locked.")
-    return Ended(response.pk, lines)
+    return Told(response.pk, lines)

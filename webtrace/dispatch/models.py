@@ -42,6 +42,7 @@ class Job(models.Model):
 
     response = models.OneToOneField(Response, on_delete=models.CASCADE, related_name="job", primary_key=True)
     worker = models.ForeignKey(Worker, on_delete=models.SET_NULL, null=True, blank=True, related_name="jobs")
+    position = models.PositiveIntegerField(default=0, help_text="Jobs before it, as its watchers were last told.")
     cancel_requested = models.CharField(max_length=12, blank=True, help_text="Finish reason asked for.")
     held_stage = models.CharField(max_length=20, blank=True, help_text="Where it is held at a breakpoint.")
     held_step = models.PositiveIntegerField(null=True, blank=True)

@@ -6,12 +6,13 @@ import asyncio
 import datetime
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from channels.db import database_sync_to_async
 from django.conf import settings
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -31,7 +32,8 @@ MOST_RUNG = 20  # jobs rung again in one sweep
 class Found:
     """What a sweep did in the database and what must now be told."""
 
-    ended: list[jobs.Ended] = field(default_factory=list)
+    ended: list[jobs.Told] = field(default_factory=list)
+    moved: list[jobs.Told] = field(default_factory=list)  # in the queue
     cancels: list[tuple[UUID, str]] = field(default_factory=list)  # response, its worker
     rings: list[UUID] = field(default_factory=list)
 
@@ -48,16 +50,16 @@ class _Stall:
         """A pass that comes late was kept waiting by something."""
         now = time.monotonic()
         if self._last_pass is not None and now - self._last_pass > settings.LEASE_S / 2:
-            self._notice()
+            self.notice()
         self._last_pass = now
 
     def is_over(self) -> bool:
         """Try how long a write waits, and whether the last long wait was longer ago than a lease."""
         if seconds_to_write() > STALLED_S:
-            self._notice()
+            self.notice()
         return self._noticed is None or time.monotonic() - self._noticed > settings.LEASE_S
 
-    def _notice(self) -> None:
+    def notice(self) -> None:
         self._noticed = time.monotonic()
         logger.warning("Nothing could be written for a while; leases and watches are judged later.")
 
@@ -85,6 +87,19 @@ def sweep() -> Found:
     forgotten = list(unwatched.values_list("pk", flat=True))
     if (lost or forgotten) and not _stall.is_over():
         lost, forgotten = [row for row in lost if row[2] is not None], []
+    try:
+        _write_ends(found, lost, forgotten)
+        if places := jobs.moved():
+            found.moved += jobs.tell_positions(places)
+    except OperationalError:  # no room, most often: no lease could be renewed either
+        _stall.notice()
+        raise
+    missed = Job.objects.filter(worker=None, created_at__lt=Now() - RING_AGAIN_AFTER).order_by("created_at")
+    found.rings += missed.values_list("pk", flat=True)[:MOST_RUNG]
+    return found
+
+
+def _write_ends(found: Found, lost: Iterable[tuple[UUID, str, object]], forgotten: Iterable[UUID]) -> None:
     for response_id, worker_id, _ in lost:
         if ended := jobs.interrupt(response_id=response_id, worker_id=str(worker_id)):
             logger.warning("Worker %s is lost: response %s ends interrupted.", worker_id, response_id)
@@ -95,15 +110,12 @@ def sweep() -> Found:
             found.ended.append(result.ended)
         if result.worker_id:
             found.cancels.append((response_id, result.worker_id))
-    missed = Job.objects.filter(worker=None, created_at__lt=Now() - RING_AGAIN_AFTER).order_by("created_at")
-    found.rings += missed.values_list("pk", flat=True)[:MOST_RUNG]
-    return found
 
 
 async def sweep_and_tell() -> None:
     """One pass, and the messages that follow from it."""
     found = await database_sync_to_async(sweep)()
-    await live.publish((ended.response_id, ended.lines) for ended in found.ended)
+    await live.publish((told.response_id, told.lines) for told in (*found.ended, *found.moved))
     for response_id, worker_id in found.cancels:
         await bell.ring_cancel(response_id, worker_id=worker_id)
     for response_id in found.rings:
