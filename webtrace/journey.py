@@ -105,7 +105,7 @@ def _store(
     reports: Sequence[dict[str, Any]],
 ) -> tuple[Response, bool]:
     """The response with its first events, and its job; a refused one with its end instead."""
-    sampling = summaries.with_seed(incoming.message.sampling)
+    sampling = summaries.recorded(incoming.message.sampling)
     response, is_new = services.start_response(
         owner=principal.user,
         message=incoming.message,

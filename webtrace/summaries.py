@@ -4,11 +4,13 @@ and its report. The stages inside the model speak in `webtrace.model_summaries`.
 from __future__ import annotations
 
 import secrets
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from inference.messages import Sampling
+from inference.parameters import MAX_BIASES, MAX_STOP_LENGTH, MAX_STOPS
 from webtrace import prompt as prompts
 from webtrace import reports
 from webtrace.conversations.models import Response
@@ -22,11 +24,15 @@ from webtrace.timing import Account
 _BLANKS = str.maketrans({"\n": "↵", "\r": "↵", "\t": "⇥"})  # as the page marks them in tokens
 
 
-def with_seed(sampling: Sampling) -> Sampling:
-    """The sampling parameters with a seed: drawn here, and shown, where the user gave none."""
-    if sampling.seed is not None:
-        return sampling
-    return msgspec.structs.replace(sampling, seed=secrets.randbelow(2**32))
+def recorded(sampling: Sampling) -> Sampling:
+    """The sampling parameters as they are kept and shown: with a seed, drawn here where the user gave none, and only
+    the beginning of lists past their limits (for which the request is refused)."""
+    return msgspec.structs.replace(
+        sampling,
+        seed=secrets.randbelow(2**32) if sampling.seed is None else sampling.seed,
+        logit_bias=dict(islice(sampling.logit_bias.items(), MAX_BIASES)),
+        stop=[stop[:MAX_STOP_LENGTH] for stop in sampling.stop[:MAX_STOPS]],
+    )
 
 
 def created(response: Response, sampling: Sampling) -> dict[str, Any]:

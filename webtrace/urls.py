@@ -5,6 +5,11 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
+handler400 = "webtrace.api.errors.bad_request"
+handler403 = "webtrace.api.errors.permission_denied"
+handler404 = "webtrace.api.errors.page_not_found"
+handler500 = "webtrace.api.errors.server_error"
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("accounts/", include("webtrace.accounts.urls")),

@@ -89,6 +89,50 @@ def test_a_frame_that_is_no_message_gets_an_error_and_the_socket_lives(
 
 
 @pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        ("x" * 2_000_000, 1009),
+        (b"x" * 2_000_000, 1009),
+        (["x" * 400_000] * 5, 1009),  # in fragments
+    ],
+    ids=["text", "binary", "fragments"],
+)
+def test_a_frame_too_big_to_be_read_closes_with_the_reason(
+    site: Site, key: str, frame: str | bytes | list[str], code: int
+) -> None:
+    with by_key(site, key) as talk:
+        talk.create()
+        seen = talk.until("response.output_text.delta")
+        talk.connection.send(frame)
+        assert talk.close_code() == code
+        assert talk.connection.protocol.close_rcvd is not None
+        assert "exceeds payload limit of 1048576 octets" in talk.connection.protocol.close_rcvd.reason
+    place = {name: seen[-1][name] for name in ("response_id", "epoch")}
+    with by_key(site, key) as talk:
+        talk.send({"type": "response.resume", "event_id": "r", **place, "after": seen[-1]["sequence_number"]})
+        assert text_of(seen + talk.to_end()) == FAKE_TEXT
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [
+        (b"\x81\x82\x00\x00\x00\x00\xc3\x28", 1007),  # text that is no UTF-8
+        (b"\x83\x80\x00\x00\x00\x00", 1002),  # an opcode that does not exist
+        (b"\xc1\x80\x00\x00\x00\x00", 1002),  # a reserved bit
+        (b"\x80\x80\x00\x00\x00\x00", 1002),  # a continuation of nothing
+        (b"\x09\x80\x00\x00\x00\x00", 1002),  # a ping in fragments
+        (b"\x81\x01x", 1002),  # not masked
+        (b"\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00", 1009),  # 2^63 - 1 bytes to come
+    ],
+    ids=["utf-8", "opcode", "reserved", "continuation", "ping", "mask", "length"],
+)
+def test_a_breach_of_the_protocol_is_answered_by_its_code(site: Site, key: str, raw: bytes, code: int) -> None:
+    with by_key(site, key) as talk:
+        talk.connection.socket.sendall(raw)
+        assert talk.close_code() == code
+
+
+@pytest.mark.parametrize(
     ("request_", "field"),
     [
         ({"text": ""}, "input"),

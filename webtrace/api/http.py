@@ -131,17 +131,23 @@ def reply(content: Any) -> HttpResponseBase:
 
 
 def failure(error: Exception, handlers: dict[str, Handler]) -> HttpResponse:
-    """The answer to a Problem or a missing row. Anything else is raised again, and becomes a logged 500."""
+    """The answer to a Problem or a missing row. Anything else is raised again, for `webtrace.api.errors`."""
     if isinstance(error, ObjectDoesNotExist):
         error = Problem(404, "not_found", "There is no such thing of yours.")
     if not isinstance(error, Problem):
         raise error
-    body = {name: value for name, value in msgspec.to_builtins(error.error).items() if value is not None}
-    response = HttpResponse(msgspec.json.encode({"error": body}), status=error.status, content_type="application/json")
-    if error.error.retry_after is not None:
-        response["Retry-After"] = str(max(1, round(error.error.retry_after)))
+    response = problem_response(error)
     if error.status == 405:
         response["Allow"] = ", ".join(handlers)
+    return response
+
+
+def problem_response(problem: Problem) -> HttpResponse:
+    body = {name: value for name, value in msgspec.to_builtins(problem.error).items() if value is not None}
+    content = msgspec.json.encode({"error": body})
+    response = HttpResponse(content, status=problem.status, content_type="application/json")
+    if problem.error.retry_after is not None:
+        response["Retry-After"] = str(max(1, round(problem.error.retry_after)))
     return response
 
 

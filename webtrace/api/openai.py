@@ -39,6 +39,8 @@ _STATUS = {
     "context_length_exceeded": 400,
     "rate_limited": 429,
     "model_unavailable": 503,
+    "storage_full": 503,
+    "storage_unavailable": 503,
 }
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -49,7 +51,7 @@ async def models(request: HttpRequest) -> HttpResponse:
     try:
         await in_database(_principal, request, "GET")
     except Problem as problem:
-        return _failure(problem)
+        return failure(problem)
     alive: list[Worker] = await in_database(lambda: list(workers.alive()))
     since = {worker.model: int(worker.started_at.timestamp()) for worker in alive}
     data = [
@@ -68,7 +70,7 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
         completion = await _admit(request, principal, asked)
         await in_database(release_connection)
     except Problem as problem:
-        return _failure(problem)
+        return failure(problem)
     if asked.stream:
         events = StreamingHttpResponse(_stream(completion), content_type="text/event-stream")
         events["Cache-Control"] = "no-cache"
@@ -77,7 +79,7 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     try:
         return await _whole(completion)
     except Problem as problem:
-        return _failure(problem)
+        return failure(problem)
 
 
 @dataclass(frozen=True)
@@ -279,7 +281,8 @@ def _error_body(problem: Problem) -> dict[str, Any]:
     return {"error": {"message": error.message, "type": kind, "param": error.field, "code": error.code}}
 
 
-def _failure(problem: Problem) -> HttpResponse:
+def failure(problem: Problem) -> HttpResponse:
+    """A problem as OpenAI's clients expect it."""
     response = _json(_error_body(problem), problem.status)
     if problem.error.retry_after is not None:
         response["Retry-After"] = str(max(1, round(problem.error.retry_after)))

@@ -21,7 +21,7 @@ CLOSE_CODES = {
     events.CLOSE_TOO_MANY: "too many connections or frames",
     1009: "the frame is larger than the server reads",
     events.CLOSE_GOING_AWAY: "the server stops: connect again and resume",
-    events.CLOSE_TRY_LATER: "the client reads too slowly: connect again and resume",
+    events.CLOSE_TRY_LATER: "the client reads too slowly, or the database fails: connect again and resume",
 }
 
 

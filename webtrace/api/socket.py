@@ -12,6 +12,7 @@ from uuid import UUID
 
 import msgspec
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
 
 from webtrace import events, journey
 from webtrace.api.credential import Credential
@@ -19,7 +20,7 @@ from webtrace.api.database import in_database
 from webtrace.api.frames import UnreadableFrame, read_frame
 from webtrace.api.hub import Hub
 from webtrace.api.outbox import Outbox
-from webtrace.api.transport import WriteGate, send_close_frame
+from webtrace.api.transport import WriteGate, answer_breaches, send_close_frame
 from webtrace.api.watch import Watch
 from webtrace.breakpoints import parse
 from webtrace.conversations import selectors
@@ -32,6 +33,7 @@ from webtrace.gateway.address import client_address
 from webtrace.gateway.identity import Unauthenticated
 from webtrace.gateway.incoming import Incoming, shown_headers
 from webtrace.gateway.origin import is_encrypted, origin_allowed
+from webtrace.storage_problem import storage_problem
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +43,9 @@ MAX_SOCKETS = 32  # a user, or an address before there is a user
 MAX_WATCHES = 64  # a socket
 MAX_FRAMES = 300  # a minute and socket
 MAX_UNREADABLE = 100  # one after another
+# A frame of more than MAX_FRAME_BYTES gets an `error`, the socket lives; past this it is not even read: close 1009.
+READ_FRAME_BYTES = 2 * settings.MAX_FRAME_BYTES
+FAILED = events.ErrorBody("internal_error", "The frame could not be handled; try again.")
 
 
 class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
@@ -61,13 +66,20 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._address = client_address((self.scope.get("client") or [None])[0], self._headers.get("x-forwarded-for"))
         self.credential = Credential(self._headers, self._address)
         await self.accept()
+        answer_breaches(self.base_send, READ_FRAME_BYTES)
         gate = WriteGate()
         gate.watch(self.base_send)
         self._outbox = Outbox(self._send_text, gate.wait)
         if self.credential.is_session and not origin_allowed(self._headers, encrypted=self._encrypted):
             await self._end(events.CLOSE_FORBIDDEN, "forbidden_origin", "This Origin may not use a session here.")
             return
-        if not await self._identify():
+        try:
+            if not await self._identify():
+                return
+        except Exception as failure:
+            logger.exception("A credential could not be checked.")
+            error = storage_problem(failure) or FAILED
+            await self._end(events.CLOSE_TRY_LATER, error.code, error.message)
             return
         sockets = (other for other in self._hub.listeners if isinstance(other, ClientSocket))
         if sum(self.credential.shares_place(other.credential) for other in sockets) >= MAX_SOCKETS:
@@ -110,9 +122,10 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._reject(unreadable.error, text_data)
         except Unauthenticated as problem:
             await self._end(events.CLOSE_UNAUTHENTICATED, "unauthenticated", str(problem))
-        except Exception:
+        except Exception as failure:
             logger.exception("A frame could not be handled.")
-            self._tell(events.SocketError("internal_error", "The frame could not be handled; try again."))
+            error = storage_problem(failure) or FAILED
+            self._tell(events.SocketError(error.code, error.message, None, message.event_id, error.retry_after))
 
     async def _handle(self, message: events.ClientMessage, frame: str) -> None:
         match message:
@@ -207,14 +220,14 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     def recheck(self) -> None:
         """Look whether the session or key is still good; close if not."""
-        self._start(self._identify())
+        self._start(self._still_good())
 
     async def go_away(self) -> None:
         """The process stops."""
         self._closed = True
         for text in self._outbox.flush():
             await self._send_text(text)
-        await self._close_as_server(events.CLOSE_GOING_AWAY)
+        await self._close_with(events.CLOSE_GOING_AWAY)
 
     # ------------------------------------------------------------ sending and ending
 
@@ -244,7 +257,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._tell(events.SocketError(error_code, message))
         for text in self._outbox.flush():
             await self._send_text(text)
-        await self.close(code)
+        await self._close_with(code)
 
     async def _send_text(self, text: str) -> None:
         await self.send(text_data=text)
@@ -258,25 +271,33 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
             return False
         return True
 
+    async def _still_good(self) -> bool:
+        """As `_identify`. Where it cannot be checked the connection stays: each request is checked by itself."""
+        try:
+            return await self._identify()
+        except Exception:
+            logger.exception("A credential could not be checked again; it is tried later.")
+            return True
+
     async def _keep(self) -> None:
         """Check the credential now and then, and whether anybody still uses this connection."""
         while True:
             await asyncio.sleep(RECHECK_S)
-            if not await self._identify():
+            if not await self._still_good():
                 return
             if not self._watches and time.monotonic() - self._last_frame > IDLE_S:
                 await self._end(events.CLOSE_IDLE, "idle", "Nothing was asked for a long time; connect again.")
                 return
 
-    async def _close_as_server(self, code: int) -> None:
-        """Close with one of the codes 1012 and 1013, which only a server may send."""
-        if not send_close_frame(self.base_send, code):
+    async def _close_with(self, code: int) -> None:
+        """With one of our own codes, or 1012 or 1013, which only a server may send."""
+        if code >= events.CLOSE_BAD_FRAMES or not send_close_frame(self.base_send, code):
             await self.close(code)
 
     async def _close_when_overflowing(self) -> None:
         await self._outbox.overflowed.wait()
         self._closed = True
-        await self._close_as_server(events.CLOSE_TRY_LATER)
+        await self._close_with(events.CLOSE_TRY_LATER)
 
     def _count_frame(self) -> bool:
         """Whether this frame is within the last minute's share."""

@@ -46,6 +46,19 @@ class WriteGate:
         self._open.set()
 
 
+def answer_breaches(send: Callable[[Any], Awaitable[None]], most_bytes: int) -> None:
+    """Have a frame of more than `most_bytes`, and every other breach of the protocol, answered by a close frame.
+
+    Its code (1009 too big, 1007 no UTF-8, 1002 the rest) and reason say what was wrong, and what still comes in is
+    dropped unread. autobahn's default cuts the connection without a word. Does nothing under another server.
+    """
+    protocol = next(iter(getattr(send, "args", ())), None)
+    if protocol is None or not hasattr(protocol, "failByDrop"):
+        return
+    protocol.failByDrop = False
+    protocol.maxFramePayloadSize = protocol.maxMessagePayloadSize = most_bytes
+
+
 def send_close_frame(send: Callable[[Any], Awaitable[None]], code: int) -> bool:
     """Close with a code that autobahn keeps for itself (1012, 1013), if the connection behind `send` is daphne's.
 
