@@ -80,13 +80,6 @@ def _memory(settings: EngineSettings, decoder: Decoder) -> tuple[KVCache, Residu
 
 def describe(name: str, config: ModelConfig) -> dict[str, Any]:
     """A checkpoint's dimensions for `Ready.model`."""
-    per_layer = (
-        config.width * config.qkv_width  # queries, keys, values
-        + config.query_width * config.width  # output
-        + 3 * config.width * config.feed_forward_width  # gate, up, down
-        + 2 * config.width  # norms
-    )
-    tables = config.vocabulary * config.width * (1 if config.tied_head else 2)
     return {
         "name": name,
         "architecture": config.architecture,
@@ -98,6 +91,8 @@ def describe(name: str, config: ModelConfig) -> dict[str, Any]:
         "feed_forward_width": config.feed_forward_width,
         "vocabulary": config.vocabulary,
         "context_length": config.context_length,
-        "rope_base": config.rope_base,
-        "num_parameters": tables + config.n_layers * per_layer + config.width,
+        "score_divisor": config.score_divisor,
+        "windows": [kind.window for kind in config.layers],
+        "rotates": [kind.rotary is not None for kind in config.layers],
+        "num_parameters": config.num_parameters,
     }

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from inference.checkpoint.config import ModelConfig, UnsupportedCheckpoint
+from inference.checkpoint.config import LayerKind, ModelConfig
 from inference.checkpoint.gguf_file import GGUFFile
 from inference.checkpoint.huggingface_folder import HuggingFaceFolder, weight_files
-from inference.checkpoint.weights import Float32, FourBit, WeightSource
+from inference.checkpoint.rotary import Rotary
+from inference.checkpoint.unsupported import UnsupportedCheckpoint
+from inference.checkpoint.weights import Float32, FourBit, WeightSource, check_shapes
 
-__all__ = ["Checkpoint", "FourBit", "ModelConfig", "UnsupportedCheckpoint", "load_checkpoint"]
+__all__ = ["Checkpoint", "FourBit", "LayerKind", "ModelConfig", "Rotary", "UnsupportedCheckpoint", "load_checkpoint"]
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,9 @@ class Checkpoint:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the weights on disk: of the file itself, or of all files of a folder in order."""
+        """Hash of what the numbers follow from: the file itself, or config.json and all weights of a folder."""
         digest = hashlib.sha256()
-        files = weight_files(self.path) if self.path.is_dir() else [self.path]
+        files = [self.path / "config.json", *weight_files(self.path)] if self.path.is_dir() else [self.path]
         for file in files:
             with file.open("rb") as opened:
                 while piece := opened.read(1 << 20):
@@ -58,4 +60,5 @@ def load_checkpoint(path: Path) -> Checkpoint:
         source = HuggingFaceFolder(path)
     else:
         source = GGUFFile(path)
+    check_shapes(source.config, source.shapes)
     return Checkpoint(path=path, name=source.name, config=source.config, source=source)

@@ -7,22 +7,29 @@ from typing import Any
 import gguf
 import numpy as np
 
-from inference.checkpoint.config import ModelConfig, UnsupportedCheckpoint
-from inference.checkpoint.weights import GROUP, Float32, FourBit
+from inference.checkpoint.four_bit_blocks import UNPACK
+from inference.checkpoint.gguf_config import ADJACENT, read_config
+from inference.checkpoint.unsupported import UnsupportedCheckpoint
+from inference.checkpoint.weights import Float32, FourBit, in_adjacent_pairs
 
 _LAYER_NAMES = {
     "attn_norm": "attention_norm",
     "attn_q": "q",
     "attn_k": "k",
     "attn_v": "v",
+    "attn_q_norm": "q_norm",
+    "attn_k_norm": "k_norm",
     "attn_output": "output",
+    "post_attention_norm": "attention_post_norm",
     "ffn_norm": "feed_forward_norm",
     "ffn_gate": "gate",
     "ffn_up": "up",
     "ffn_down": "down",
+    "post_ffw_norm": "feed_forward_post_norm",
 }
-LONGEST_ARRAY = 1024
 _TOP_NAMES = {"token_embd.weight": "embedding", "output_norm.weight": "final_norm", "output.weight": "head"}
+_DIVISORS = "rope_freqs.weight"
+LONGEST_ARRAY = 1024
 
 
 class _QuickReader(gguf.GGUFReader):  # type: ignore[misc]
@@ -47,95 +54,57 @@ class _QuickReader(gguf.GGUFReader):  # type: ignore[misc]
 
 
 class GGUFFile:
-    """A GGUF file, memory-mapped; tensors are converted when asked for.
-
-    Only the Llama architecture is known, whose q and k rows GGUF keeps in adjacent-pair order already.
-    """
+    """A GGUF file, memory-mapped; tensors are converted when asked for."""
 
     def __init__(self, path: Path) -> None:
         try:
             self._reader = _QuickReader(path)
         except (ValueError, KeyError, IndexError, struct.error) as error:
             raise UnsupportedCheckpoint(f"{path.name} is not a readable GGUF file: {error}") from error
-        self._tensors = {_canonical(tensor.name): tensor for tensor in self._reader.tensors}
-        self.config = self._read_config()
+        if (self._field("split.count") or 0) > 1:
+            raise UnsupportedCheckpoint("a GGUF file in parts")
+        stored = {tensor.name: tensor for tensor in self._reader.tensors}
+        listed = stored.pop(_DIVISORS, None)
+        self._tensors = {_canonical(name): tensor for name, tensor in stored.items()}
+        # The reader lists dimensions from the fastest on.
+        self.shapes = {name: tuple(map(int, reversed(tensor.shape.tolist()))) for name, tensor in self._tensors.items()}
+        self.config = read_config(
+            self._field,
+            self._tensors.keys(),
+            vocabulary=self.shapes.get("embedding", (0,))[0],
+            divisors=None if listed is None else listed.data.tolist(),
+        )
         self.name = path.stem  # people know a checkpoint by its file; `general.name` is often a training run's title
 
     def tensor(self, name: str) -> Float32:
         """See WeightSource.tensor."""
         stored = self._tensors[name]
-        # A copy, for what is float32 already would else be a read-only view of the file.
-        return np.array(gguf.dequantize(stored.data, stored.tensor_type), dtype=np.float32)
+        try:
+            # A copy, for what is float32 already would else be a read-only view of the file.
+            rows = np.array(gguf.dequantize(stored.data, stored.tensor_type), dtype=np.float32)
+        except NotImplementedError as error:
+            raise UnsupportedCheckpoint(f"tensor {stored.name} in {stored.tensor_type.name}") from error
+        return rows if self.config.architecture in ADJACENT else in_adjacent_pairs(rows, name, self.config)
 
     def four_bit(self, name: str) -> FourBit | None:
         """See WeightSource.four_bit."""
         stored = self._tensors[name]
-        if stored.tensor_type == gguf.GGMLQuantizationType.Q4_1:
-            return _unpack(stored.data, header_halves=2)
-        if stored.tensor_type == gguf.GGMLQuantizationType.Q4_0:
-            return _unpack(stored.data, header_halves=1)
-        return None
+        unpack = UNPACK.get(stored.tensor_type)
+        if unpack is None:
+            return None
+        packed = unpack(stored.data)
+        return packed if self.config.architecture in ADJACENT else in_adjacent_pairs(packed, name, self.config)
 
-    def _field(self, key: str, default: Any = None) -> Any:
+    def _field(self, key: str) -> Any:
         field = self._reader.get_field(key)
-        if field is None:
-            if default is None:
-                raise UnsupportedCheckpoint(f"metadata field {key} is missing")
-            return default
-        return field.contents()
-
-    def _read_config(self) -> ModelConfig:
-        architecture = self._field("general.architecture")
-        if architecture != "llama":
-            raise UnsupportedCheckpoint(f"architecture {architecture!r}; only llama is supported")
-        if self._field("llama.rope.scaling.type", "none") != "none" or "rope_freqs" in self._tensors:
-            raise UnsupportedCheckpoint("scaled rotary positions")
-        if self._field("llama.expert_count", 0):
-            raise UnsupportedCheckpoint("mixture of experts")
-        n_heads = self._field("llama.attention.head_count")
-        width = self._field("llama.embedding_length")
-        head_width = self._field("llama.attention.key_length", width // n_heads)
-        if self._field("llama.rope.dimension_count", head_width) != head_width:
-            raise UnsupportedCheckpoint("rotary positions on a part of the head only")
-        return ModelConfig(
-            architecture=architecture,
-            n_layers=self._field("llama.block_count"),
-            n_heads=n_heads,
-            n_kv_heads=self._field("llama.attention.head_count_kv", n_heads),
-            head_width=head_width,
-            width=width,
-            feed_forward_width=self._field("llama.feed_forward_length"),
-            vocabulary=int(self._tensors["embedding"].shape[1]),
-            context_length=self._field("llama.context_length"),
-            rope_base=float(self._field("llama.rope.freq_base", 10000.0)),
-            rms_epsilon=float(self._field("llama.attention.layer_norm_rms_epsilon")),
-            tied_head="head" not in self._tensors,
-        )
+        return None if field is None else field.contents()
 
 
 def _canonical(name: str) -> str:
     """`blk.3.attn_q.weight` -> `layers.3.q`; a tensor we would ignore is a feature we lack."""
     if name in _TOP_NAMES:
         return _TOP_NAMES[name]
-    if name == "rope_freqs.weight":
-        return "rope_freqs"
     parts = name.split(".")
-    if len(parts) == 4 and parts[0] == "blk" and parts[3] == "weight" and parts[2] in _LAYER_NAMES:
-        return f"layers.{parts[1]}.{_LAYER_NAMES[parts[2]]}"
+    if len(parts) == 4 and parts[0] == "blk" and parts[2] in _LAYER_NAMES and parts[3] in ("weight", "bias"):
+        return f"layers.{parts[1]}.{_LAYER_NAMES[parts[2]]}" + (".bias" if parts[3] == "bias" else "")
     raise UnsupportedCheckpoint(f"tensor {name}")
-
-
-def _unpack(data: Any, *, header_halves: int) -> FourBit:
-    """Splits Q4_0 (scale, codes) or Q4_1 (scale, minimum, codes) blocks.
-
-    A block holds 32 weights in 16 bytes: low nibbles are weights 0-15, high nibbles 16-31. Q4_0 has no
-    minimum of its own: its codes are centred on 8.
-    """
-    out = data.shape[0]
-    blocks = data.reshape(out, -1, 2 * header_halves + GROUP // 2)
-    header = np.ascontiguousarray(blocks[..., : 2 * header_halves]).view(np.float16).astype(np.float32)
-    nibbles = blocks[..., 2 * header_halves :]
-    codes = np.concatenate([nibbles & 15, nibbles >> 4], axis=-1).reshape(out, -1)
-    scales = header[..., 0]
-    minimums = header[..., 1] if header_halves == 2 else -8 * scales
-    return FourBit(np.ascontiguousarray(codes), np.ascontiguousarray(scales), np.ascontiguousarray(minimums))

@@ -4,7 +4,7 @@ The steps are used by the running decoder and by everything that derives a pictu
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,18 +24,23 @@ def dot_products(queries: Tensor, keys: Tensor) -> Tensor:
     return torch.bmm(queries, keys.transpose(1, 2))
 
 
-def scale(scores: Tensor, head_width: int) -> Tensor:
-    """Scores divided by the root of the width of the vectors, so that their spread does not grow with it."""
-    return scores * (1 / math.sqrt(head_width))
+def scale(scores: Tensor, divisor: float) -> Tensor:
+    """Scores divided by the root of the width of the vectors (or what the model has instead), so that their spread
+    does not grow with it."""
+    return scores * (1 / divisor)
 
 
-def causal_mask(start: int, num_queries: int, num_keys: int, device: torch.device | None = None) -> Tensor:
-    """True where a query may look at a key: keys at or before its own position.
+def causal_mask(
+    start: int, num_queries: int, num_keys: int, device: torch.device | None = None, *, window: int | None = None
+) -> Tensor:
+    """True where a query may look at a key: keys at or before its own position, the last `window` of them.
 
     Query i stands at position start + i; keys at positions 0 to num_keys - 1. -> bool [queries, keys].
     """
-    queries = torch.arange(start, start + num_queries, device=device)
-    return torch.arange(num_keys, device=device) <= queries[:, None]
+    queries = torch.arange(start, start + num_queries, device=device)[:, None]
+    keys = torch.arange(num_keys, device=device)
+    before = keys <= queries
+    return before if window is None else before & (keys > queries - window)
 
 
 def apply_mask(scores: Tensor, allowed: Tensor) -> Tensor:
@@ -70,8 +75,14 @@ class Span:
     new: Slots
     context: Slots
     """Slots of positions 0 to the last new one."""
-    allowed: Tensor | None
-    """Causal mask [queries, keys]; None for a single query, which may look at everything before it."""
+    allowed: Mapping[int | None, Tensor | None]
+    """By window, the causal mask [queries, keys]; None for a single query that may look at everything before it."""
+
+
+def split_qkv(projected: Tensor, config: ModelConfig) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values out of [positions, heads + 2 kv heads, head_width], as views of it."""
+    turning = config.n_heads + config.n_kv_heads
+    return projected[:, : config.n_heads], projected[:, config.n_heads : turning], projected[:, turning:]
 
 
 def split_heads(rows: Tensor, n_kv_heads: int, head_width: int) -> Tensor:
@@ -94,36 +105,69 @@ def join_heads(heads: Tensor, positions: int) -> Tensor:
 class Attention:
     """The attention block of one layer."""
 
-    def __init__(self, config: ModelConfig, layer: int, *, norm: RMSNorm, qkv: Linear, output: Linear) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        layer: int,
+        *,
+        norm: RMSNorm,
+        qkv: Linear,
+        q_norm: RMSNorm | None = None,
+        k_norm: RMSNorm | None = None,
+        output: Linear,
+        post_norm: RMSNorm | None = None,
+    ) -> None:
         self.config = config
         self.layer = layer
+        self.kind = config.layers[layer]
         self.norm = norm
         self.qkv = qkv
+        self.q_norm = q_norm
+        self.k_norm = k_norm
         self.output = output
+        self.post_norm = post_norm
 
     def project(self, normed: Tensor) -> Tensor:
-        """Queries, keys and values before rotation, float32 [positions, heads + 2 kv heads, head_width]."""
+        """Queries, keys and values as projected, float32 [positions, heads + 2 kv heads, head_width]."""
         return self.qkv(normed).float().view(len(normed), -1, self.config.head_width)
+
+    def normalise(self, projected: Tensor) -> Tensor:
+        """Every head's query and key to a common size, in models that do so; values stay. Same shape."""
+        if self.q_norm is None or self.k_norm is None:
+            return projected
+        config = self.config
+        q, k, v = split_qkv(projected, config)
+        return torch.cat([self.q_norm(q), self.k_norm(k), v], dim=1)
+
+    def turn(self, projected: Tensor, turns: Tensor | None) -> Tensor:
+        """Queries and keys turned to their positions, in place, in layers that do so; returns `projected`."""
+        if turns is not None:
+            rotate(projected[:, : self.config.n_heads + self.config.n_kv_heads], turns)
+        return projected
+
+    def update(self, joined: Tensor) -> Tensor:
+        """What all heads' outputs add to the states: [positions, n_heads * head_width] -> [positions, width]."""
+        update = self.output(joined)
+        return update if self.post_norm is None else self.post_norm(update.float())
 
     def __call__(
         self,
         states: Tensor,
-        turns: Tensor,
+        turns: Tensor | None,
         spans: Sequence[Span],
         cache: KVCache,
         clock: StageClock,
         capture: Capture | None,
     ) -> Tensor:
         """What attention adds to the states: [positions, width] -> [positions, width]."""
-        config = self.config
         normed = self.norm(states)
         clock.mark("residual_norm")
         projected = self.project(normed)
         clock.mark("qkv")
-        rotate(projected[:, : config.n_heads + config.n_kv_heads], turns)
+        projected = self.turn(self.normalise(projected), turns)
         clock.mark("positions")
         mixed = [self._attend(projected[span.rows], span, cache, clock, capture) for span in spans]
-        update = self.output(mixed[0] if len(mixed) == 1 else torch.cat(mixed))
+        update = self.update(mixed[0] if len(mixed) == 1 else torch.cat(mixed))
         clock.mark("heads")
         return update
 
@@ -141,11 +185,12 @@ class Attention:
         queries = split_heads(projected[:, : config.n_heads], config.n_kv_heads, config.head_width)
         scores = dot_products(queries, keys)
         clock.mark("scores")
-        scores = scale(scores, config.head_width)
+        scores = scale(scores, config.score_divisor)
         clock.mark("scale")
-        if span.allowed is not None:
+        allowed = span.allowed[self.kind.window]
+        if allowed is not None:
             by_query = scores.view(config.n_heads, positions, -1)
-            scores = apply_mask(by_query, span.allowed).view_as(scores)
+            scores = apply_mask(by_query, allowed).view_as(scores)
             clock.mark("mask")
         weights = softmax(scores)
         clock.mark("softmax")

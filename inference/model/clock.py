@@ -45,11 +45,12 @@ def multiply_adds(config: ModelConfig, num_new: int, context: int) -> dict[str, 
     """Multiply-adds by stage for `num_new` consecutive positions that end a context of `context` positions.
 
     With n new positions, L layers, d = width, h = n_heads * head_width, f = feed_forward_width, and P pairs
-    of a query and a key it may look at (P = sum of start + 1 … context over the new positions):
+    of a query and a key it may look at, added up over the layers (in one without a window: the sum of
+    start + 1 … context over the new positions):
 
         qkv            L n d (h + 2 n_kv_heads head_width)
-        scores         L P h            (each pair: head_width per head)
-        weighted_sum   L P h
+        scores         P h              (each pair: head_width per head)
+        weighted_sum   P h
         heads          L n h d
         feed_forward   3 L n d f
         logits         d vocabulary     (of the last position alone)
@@ -58,15 +59,20 @@ def multiply_adds(config: ModelConfig, num_new: int, context: int) -> dict[str, 
     """
     if not 0 < num_new <= context:
         raise ValueError(f"num_new must be between 1 and the context of {context}, not {num_new}")
-    start = context - num_new
-    pairs = num_new * start + num_new * (num_new + 1) // 2
-    per_layer = {
-        "qkv": num_new * config.width * config.qkv_width,
+    pairs = sum(_pairs(num_new, context, kind.window) for kind in config.layers)
+    rows = config.n_layers * num_new
+    return {
+        "qkv": rows * config.width * config.qkv_width,
         "scores": pairs * config.query_width,
         "weighted_sum": pairs * config.query_width,
-        "heads": num_new * config.query_width * config.width,
-        "feed_forward": 3 * num_new * config.width * config.feed_forward_width,
+        "heads": rows * config.query_width * config.width,
+        "feed_forward": 3 * rows * config.width * config.feed_forward_width,
+        "logits": config.width * config.vocabulary,
     }
-    counts = {stage: config.n_layers * count for stage, count in per_layer.items()}
-    counts["logits"] = config.width * config.vocabulary
-    return counts
+
+
+def _pairs(num_new: int, context: int, window: int | None) -> int:
+    """Pairs of one of the last `num_new` queries and a key it may look at: min(position + 1, window) each."""
+    start, window = context - num_new, context if window is None else min(window, context)
+    growing = max(0, min(context, window) - start)  # queries that see everything before them
+    return growing * start + growing * (growing + 1) // 2 + (num_new - growing) * window

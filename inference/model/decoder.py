@@ -1,13 +1,13 @@
 """The decoder: token ids in, logits out, keys, values and residual streams kept on the way."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from inference.cache import KVCache, ResidualPool
-from inference.checkpoint import Checkpoint, ModelConfig
+from inference.checkpoint import Checkpoint, ModelConfig, Rotary
 from inference.model.attention import Attention, Capture, Span, causal_mask
 from inference.model.clock import StageClock
 from inference.model.embedding import embedding_lookup
@@ -46,7 +46,7 @@ class Layer:
 
 
 class Decoder:
-    """A Llama-style decoder. Holds weights and nothing that changes."""
+    """A decoder of the Llama family. Holds weights and nothing that changes."""
 
     def __init__(
         self,
@@ -68,7 +68,12 @@ class Decoder:
         self.layers = layers
         self.final_norm = final_norm
         self.head = head
-        self.turns = rotary_table(config.context_length, config.head_width, config.rope_base).to(self.device)
+        rotaries = {kind.rotary for kind in config.layers if kind.rotary is not None}
+        self.turns: dict[Rotary | None, Tensor] = {
+            rotary: rotary_table(config.context_length, config.head_width, rotary).to(self.device)
+            for rotary in rotaries
+        }
+        """By the layer's rotary positions, what turns a query or key at each position (see `rotary_table`)."""
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: str = "auto", kernel: str = "auto") -> "Decoder":
@@ -85,8 +90,11 @@ class Decoder:
         def norm(name: str) -> RMSNorm:
             return RMSNorm(vector(name), config.rms_epsilon)
 
-        def linear(*names: str) -> Linear:
-            return make_linear(plan.linear, checkpoint, names, where)
+        def optional_norm(wanted: bool, name: str) -> RMSNorm | None:
+            return norm(name) if wanted else None
+
+        def linear(*names: str, biased: bool) -> Linear:
+            return make_linear(plan.linear, checkpoint, names, where, biased=biased)
 
         layers = []
         for number in range(config.n_layers):
@@ -95,14 +103,18 @@ class Decoder:
                 config,
                 number,
                 norm=norm(at + "attention_norm"),
-                qkv=linear(at + "q", at + "k", at + "v"),
-                output=linear(at + "output"),
+                qkv=linear(at + "q", at + "k", at + "v", biased=config.qkv_bias),
+                q_norm=optional_norm(config.query_key_norm, at + "q_norm"),
+                k_norm=optional_norm(config.query_key_norm, at + "k_norm"),
+                output=linear(at + "output", biased=config.output_bias),
+                post_norm=optional_norm(config.post_norm, at + "attention_post_norm"),
             )
             feed_forward = FeedForward(
                 config,
                 norm=norm(at + "feed_forward_norm"),
-                gate_up=linear(at + "gate", at + "up"),
-                down=linear(at + "down"),
+                gate_up=linear(at + "gate", at + "up", biased=config.feed_forward_bias),
+                down=linear(at + "down", biased=config.feed_forward_bias),
+                post_norm=optional_norm(config.post_norm, at + "feed_forward_post_norm"),
             )
             layers.append(Layer(attention, feed_forward))
         embedding = vector("embedding")
@@ -137,13 +149,17 @@ class Decoder:
         clock = clock or StageClock()
         self._check(chunks)
         token_ids = torch.tensor([i for chunk in chunks for i in chunk.token_ids], device=self.device)
-        spans = _spans(chunks, cache)
-        turns = torch.cat([self.turns[c.start : c.start + len(c.token_ids)] for c in chunks])
-        states = embedding_lookup(self.embedding, token_ids)
+        spans = _spans(chunks, cache, {kind.window for kind in self.config.layers})
+        turns = {
+            rotary: torch.cat([table[c.start : c.start + len(c.token_ids)] for c in chunks])
+            for rotary, table in self.turns.items()
+        }
+        states = embedding_lookup(self.embedding, token_ids, self.config.embedding_multiplier)
         stream = [states]
         clock.mark("embeddings")
         for layer in self.layers:
-            states = states + layer.attention(states, turns, spans, cache, clock, capture)
+            attention = layer.attention
+            states = states + attention(states, turns.get(attention.kind.rotary), spans, cache, clock, capture)
             states = states + layer.feed_forward(states, clock)
             stream.append(states)
         if residuals is not None and any(chunk.record for chunk in chunks):
@@ -173,7 +189,7 @@ class Decoder:
                 raise ValueError(f"token_ids: must be 0 to {self.config.vocabulary - 1}")
 
 
-def _spans(chunks: Sequence[Chunk], cache: KVCache) -> list[Span]:
+def _spans(chunks: Sequence[Chunk], cache: KVCache, windows: Set[int | None]) -> list[Span]:
     spans, row = [], 0
     for chunk in chunks:
         count = len(chunk.token_ids)
@@ -184,11 +200,19 @@ def _spans(chunks: Sequence[Chunk], cache: KVCache) -> list[Span]:
                 start=chunk.start,
                 new=cache.slots(chunk.blocks, chunk.start, end),
                 context=cache.slots(chunk.blocks, 0, end),
-                allowed=causal_mask(chunk.start, count, end, cache.rows.device) if count > 1 else None,
+                allowed={window: _mask(chunk, window, cache.rows.device) for window in windows},
             )
         )
         row += count
     return spans
+
+
+def _mask(chunk: Chunk, window: int | None, device: torch.device) -> Tensor | None:
+    count = len(chunk.token_ids)
+    end = chunk.start + count
+    if count == 1 and (window is None or end <= window):
+        return None
+    return causal_mask(chunk.start, count, end, device, window=window)
 
 
 def _record(chunks: Sequence[Chunk], spans: Sequence[Span], stream: Tensor, residuals: ResidualPool) -> None:

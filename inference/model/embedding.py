@@ -5,9 +5,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def embedding_lookup(table: Tensor, token_ids: Tensor) -> Tensor:
-    """The rows of the table with these numbers: table [vocabulary, width], ids [n] -> [n, width]."""
-    return F.embedding(token_ids, table)
+def embedding_lookup(table: Tensor, token_ids: Tensor, multiplier: float) -> Tensor:
+    """The rows with these numbers, times the multiplier: table [vocabulary, width], ids [n] -> [n, width]."""
+    rows = F.embedding(token_ids, table)
+    return rows if multiplier == 1 else rows * multiplier
 
 
 def cosine(vectors: Tensor, other: Tensor) -> Tensor:

@@ -101,11 +101,33 @@ class Int4Linear:
         return product
 
 
-def make_linear(kind: str, checkpoint: Checkpoint, names: Sequence[str], device: torch.device) -> Linear:
+class Biased:
+    """A product and a bias added to each of its rows: in float32, for a bias can be far larger than the products."""
+
+    def __init__(self, product: Linear, bias: Tensor) -> None:
+        self._product = product
+        self._bias = bias
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        return self._product(rows).float().add_(self._bias)
+
+
+def make_linear(
+    kind: str, checkpoint: Checkpoint, names: Sequence[str], device: torch.device, *, biased: bool = False
+) -> Linear:
     """One product with the named matrices, one under the other, by the kernel float32, bfloat16, int8 or int4.
 
-    int4 needs the matrices as the file packs them; what is not in four bits there is kept at eight.
+    `biased`: plus the vectors `<name>.bias`, as float32.
     """
+    product = _make_product(kind, checkpoint, names, device)
+    if not biased:
+        return product
+    bias = np.concatenate([checkpoint.tensor(f"{name}.bias") for name in names])
+    return Biased(product, torch.from_numpy(bias).to(device))
+
+
+def _make_product(kind: str, checkpoint: Checkpoint, names: Sequence[str], device: torch.device) -> Linear:
+    """int4 needs the matrices as the file packs them; what is not in four bits there is kept at eight."""
     if kind == "int4":
         packed = [matrix for name in names if (matrix := checkpoint.four_bit(name)) is not None]
         if len(packed) == len(names):

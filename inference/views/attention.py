@@ -23,12 +23,20 @@ def attend_one(trace: Trace, query: Query) -> tuple[Rows, int, dict[str, Any]]:
 
 
 def positions(trace: Trace, query: Query) -> View:
-    """angles [head_width / 2] in radians; q and k of the head before and after their pairs are turned."""
+    """angles [head_width / 2] in radians; q and k of the head before and after their pairs are turned.
+
+    `magnitude` is by how much a turn also lengthens a pair. In a layer that turns nothing all angles are 0 and
+    `base` is None.
+    """
     layer, head, position = trace.layer(query), trace.head(query), trace.position(query)
     config = trace.decoder.config
     kv_head = head // config.heads_per_kv_head
     made = project(trace, layer, position, position + 1)
-    angles = rotary_angles(torch.tensor([position]), config.head_width, config.rope_base)[0]
+    rotary = config.layers[layer].rotary
+    if rotary is None:
+        angles = torch.zeros(config.head_width // 2)
+    else:
+        angles = rotary_angles(torch.tensor([position]), config.head_width, rotary)[0]
     tensors = {
         "angles": array(angles),
         "q_before": array(made.unturned_q[0, head]),
@@ -43,24 +51,30 @@ def positions(trace: Trace, query: Query) -> View:
         layer=layer,
         head=head,
         kv_head=kv_head,
-        base=config.rope_base,
+        base=None if rotary is None else rotary.base,
+        scaling=None if rotary is None or rotary.scaling is None else rotary.scaling.name,
+        magnitude=1.0 if rotary is None else rotary.magnitude,
         pairing="numbers 2j and 2j + 1 are turned by angle j",
     )
 
 
 def qkv(trace: Trace, query: Query) -> View:
-    """q, k, v [head_width] of the head before rotation; the normed input [width] they are projected from."""
+    """q, k, v [head_width] of the head as projected; the normed input [width] they are projected from.
+
+    In a model that normalises them head by head also q_normed and k_normed; rotation comes after that.
+    """
     layer, head, position = trace.layer(query), trace.head(query), trace.position(query)
     config = trace.decoder.config
     kv_head = head // config.heads_per_kv_head
     made = project(trace, layer, position, position + 1)
     tensors = {
         "normed": array(made.normed[0]),
-        "q": array(made.unturned_q[0, head]),
-        "k": array(made.unturned_k[0, kv_head]),
+        "q": array(made.projected_q[0, head]),
+        "k": array(made.projected_k[0, kv_head]),
         "v": array(made.v[0, kv_head]),
     }
-    kv_width = config.n_kv_heads * config.head_width
+    if config.query_key_norm:
+        tensors |= {"q_normed": array(made.unturned_q[0, head]), "k_normed": array(made.unturned_k[0, kv_head])}
     return trace.view(
         "qkv",
         tensors,
@@ -70,15 +84,16 @@ def qkv(trace: Trace, query: Query) -> View:
         kv_head=kv_head,
         weight_shapes={
             "q": [config.query_width, config.width],
-            "k": [kv_width, config.width],
-            "v": [kv_width, config.width],
+            "k": [config.kv_width, config.width],
+            "v": [config.kv_width, config.width],
         },
-        norms={name: float(torch.from_numpy(tensors[name]).norm()) for name in ("q", "k", "v", "normed")},
+        bias=config.qkv_bias,
+        norms={name: float(torch.from_numpy(tensor).norm()) for name, tensor in tensors.items()},
     )
 
 
 def scores(trace: Trace, query: Query) -> View:
-    """raw [keys]: the query's dot product with every key it may see; key_norms [keys]: those keys' lengths.
+    """raw [keys]: the query's dot product with every key up to its own; key_norms [keys]: those keys' lengths.
 
     With `key`: that product opened into q, k and products [head_width], sum, norms, cosine and angle in degrees.
     """
@@ -105,17 +120,19 @@ def scores(trace: Trace, query: Query) -> View:
 
 
 def scaled_scores(trace: Trace, query: Query) -> View:
-    """raw and scaled [keys]: before and after the division by the root of the head width."""
+    """raw and scaled [keys]: before and after the division by `divisor`, in most models the root of the head width."""
     rows, position, chosen = attend_one(trace, query)
     tensors = {"raw": array(rows.raw[0, 0]), "scaled": array(rows.scaled[0, 0])}
-    head_width = trace.decoder.config.head_width
-    return trace.view("scale", tensors, position, **chosen, head_width=head_width, divisor=math.sqrt(head_width))
+    config = trace.decoder.config
+    return trace.view("scale", tensors, position, **chosen, head_width=config.head_width, divisor=config.score_divisor)
 
 
 def mask(trace: Trace, query: Query) -> View:
     """allowed [keys] (1 or 0), before and after (minus infinity where forbidden) over all computed positions."""
     layer, head, position = trace.layer(query), trace.head(query), trace.position(query)
     rows = attend(trace, layer, position, position + 1, head=head, num_keys=trace.length)
+    window = trace.decoder.config.layers[layer].window
+    num_allowed = int(rows.allowed.sum())
     tensors = {
         "allowed": array(rows.allowed[0]),
         "before": array(rows.scaled[0, 0]),
@@ -127,9 +144,11 @@ def mask(trace: Trace, query: Query) -> View:
         position,
         layer=layer,
         head=head,
-        num_allowed=position + 1,
-        num_forbidden=trace.length - position - 1,
-        rule="a query may look at keys at or before its own position",
+        window=window,
+        num_allowed=num_allowed,
+        num_forbidden=trace.length - num_allowed,
+        rule="a query may look at keys at or before its own position"
+        + ("" if window is None else f", the last {window} of them"),
     )
 
 
@@ -169,15 +188,22 @@ def weighted_values(trace: Trace, query: Query) -> View:
 
 
 def heads(trace: Trace, query: Query) -> View:
-    """joined [n_heads * head_width]: all heads' outputs side by side; projected [width]: through the output matrix."""
+    """joined [n_heads * head_width]: all heads' outputs side by side; projected [width]: through the output matrix.
+
+    In a model that normalises its updates also update [width], which is `projected` after that.
+    """
     layer, position = trace.layer(query), trace.position(query)
     config = trace.decoder.config
     joined = attend(trace, layer, position, position + 1).mixed()
-    projected = trace.decoder.layers[layer].attention.output(joined)[0].float()
+    attention = trace.decoder.layers[layer].attention
+    projected = attention.output(joined)[0].float()
     by_head = joined.view(config.n_heads, config.head_width)
+    tensors = {"joined": array(joined[0]), "projected": array(projected), "head_norms": array(by_head.norm(dim=-1))}
+    if config.post_norm:
+        tensors["update"] = array(attention.update(joined)[0])
     return trace.view(
         "heads",
-        {"joined": array(joined[0]), "projected": array(projected), "head_norms": array(by_head.norm(dim=-1))},
+        tensors,
         position,
         layer=layer,
         weight_shape=[config.width, config.query_width],

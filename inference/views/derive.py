@@ -15,9 +15,9 @@ from inference.model.attention import (
     scale,
     softmax,
     split_heads,
+    split_qkv,
     weighted_sum,
 )
-from inference.model.rope import rotate
 from inference.views.trace import Trace
 
 
@@ -27,7 +27,10 @@ class Projections:
 
     normed: Tensor
     """What the projections read, [positions, width]."""
+    projected_q: Tensor
+    projected_k: Tensor
     unturned_q: Tensor
+    """As projected, or normalised head by head in models that do so."""
     unturned_k: Tensor
     q: Tensor
     k: Tensor
@@ -38,17 +41,14 @@ def project(trace: Trace, layer: int, start: int, stop: int) -> Projections:
     """Projects positions start to stop - 1 as the running attention does."""
     config, attention = trace.decoder.config, trace.decoder.layers[layer].attention
     normed = attention.norm(trace.states(layer, start, stop))
-    unturned = attention.project(normed)
-    turning = config.n_heads + config.n_kv_heads
-    turned = rotate(unturned[:, :turning].clone(), trace.decoder.turns[start:stop])
-    return Projections(
-        normed=normed,
-        unturned_q=unturned[:, : config.n_heads],
-        unturned_k=unturned[:, config.n_heads : turning],
-        q=turned[:, : config.n_heads],
-        k=turned[:, config.n_heads :],
-        v=unturned[:, turning:],
-    )
+    projected = attention.project(normed)
+    unturned = attention.normalise(projected)
+    turns = trace.decoder.turns.get(attention.kind.rotary)
+    turned = attention.turn(unturned.clone(), None if turns is None else turns[start:stop])
+    projected_q, projected_k, _ = split_qkv(projected, config)
+    unturned_q, unturned_k, v = split_qkv(unturned, config)
+    q, k, _ = split_qkv(turned, config)
+    return Projections(normed, projected_q, projected_k, unturned_q, unturned_k, q, k, v)
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def attend(
         shared = head // config.heads_per_kv_head
         queries, keys, values = q[None, :, head], keys[shared : shared + 1], values[shared : shared + 1]
     raw = dot_products(queries, keys).view(-1, stop - start, num_keys)
-    scaled = scale(raw, config.head_width)
-    allowed = causal_mask(start, stop - start, num_keys, raw.device)
+    scaled = scale(raw, config.score_divisor)
+    allowed = causal_mask(start, stop - start, num_keys, raw.device, window=config.layers[layer].window)
     masked = apply_mask(scaled, allowed)
     return Rows(raw, scaled, masked, softmax(masked), allowed, values)
 

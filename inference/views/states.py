@@ -14,7 +14,10 @@ from inference.views.view import View, array
 
 
 def embeddings(trace: Trace, query: Query) -> View:
-    """row [width] of the table for the token at the position (or `token`), and the nearest rows by cosine."""
+    """row [width] of the table for the token at the position (or `token`), and the nearest rows by cosine.
+
+    The first state is the row times `multiplier`.
+    """
     decoder, count = trace.decoder, trace.top(query)
     position = None if query.token is not None else trace.position(query)
     token = query.token if position is None else trace.token_ids[position]
@@ -28,7 +31,7 @@ def embeddings(trace: Trace, query: Query) -> View:
         position,
         token=token,
         norm=float(row.norm()),
-        multiplier=None,
+        multiplier=decoder.config.embedding_multiplier,
         nearest_ids=near.indices[others][:count].tolist(),
         table_shape=list(decoder.embedding.shape),
     )
@@ -47,7 +50,7 @@ def residual_norm(trace: Trace, query: Query) -> View:
     final = decoder.final_norm(stream[-1])
     block = decoder.layers[layer]
     old = stream[layer]
-    attention_update = block.attention.output(attend(trace, layer, position, position + 1).mixed())[0].float()
+    attention_update = block.attention.update(attend(trace, layer, position, position + 1).mixed())[0].float()
     middle = old + attention_update
     feed_forward_update = block.feed_forward(middle[None], StageClock())[0].float()
     new = middle + feed_forward_update
@@ -77,16 +80,17 @@ def residual_norm(trace: Trace, query: Query) -> View:
 def feed_forward(trace: Trace, query: Query) -> View:
     """The `top` neurons of the layer by size of their activation: neurons, gate, up, activation [top].
 
-    activation = silu(gate) * up; `output` [width] is what the down projection makes of all of them.
+    activation = silu(gate) * up, or with gelu_tanh in place of silu; `output` [width] is what the down projection
+    (and a norm, in models that have one there) makes of all of them.
     """
     layer, position, count = trace.layer(query), trace.position(query), trace.top(query)
     block = trace.decoder.layers[layer].feed_forward
     config = trace.decoder.config
-    update = trace.decoder.layers[layer].attention.output(attend(trace, layer, position, position + 1).mixed())
+    update = trace.decoder.layers[layer].attention.update(attend(trace, layer, position, position + 1).mixed())
     middle = trace.states(layer, position, position + 1) + update
     gate, up = block.project(block.norm(middle))
-    activation = gated_activation(gate, up)
-    output = block.down(activation)[0].float()
+    activation = gated_activation(gate, up, config.activation)
+    output = block.update(activation)[0].float()
     neurons = activation[0].float().abs().topk(min(count, config.feed_forward_width)).indices
     return trace.view(
         "feed_forward",
@@ -99,6 +103,8 @@ def feed_forward(trace: Trace, query: Query) -> View:
         },
         position,
         layer=layer,
+        activation=config.activation,
+        post_norm=config.post_norm,
         num_neurons=config.feed_forward_width,
         num_positive_gates=int((gate > 0).sum()),
         activation_norm=float(activation.float().norm()),

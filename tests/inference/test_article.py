@@ -1,6 +1,7 @@
 """The worked figures everyone can check by hand, through the functions decoder and views compute with."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def test_dot_product(figure: dict[str, Any]) -> None:
 
 def test_scaling() -> None:
     figure = FIGURES["scaling"]
-    scaled = attention.scale(torch.tensor(figure["scores"]).float(), figure["d_k"])
+    scaled = attention.scale(torch.tensor(figure["scores"]).float(), math.sqrt(figure["d_k"]))
     assert scaled.tolist() == pytest.approx(figure["expected"], abs=figure["tolerance"])
 
 
@@ -72,7 +73,7 @@ def test_cosine() -> None:
 
 def test_embedding_lookup() -> None:
     figure = FIGURES["embedding_lookup"]
-    found = embedding.embedding_lookup(torch.tensor(figure["table"]), torch.tensor([figure["row"]]))
+    found = embedding.embedding_lookup(torch.tensor(figure["table"]), torch.tensor([figure["row"]]), 1.0)
     assert found[0].tolist() == pytest.approx(figure["expected"])
 
 

@@ -7,101 +7,101 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
-import torch
 
-from inference.checkpoint import Checkpoint, UnsupportedCheckpoint, load_checkpoint
-from inference.model.decoder import Decoder
-from tests.inference.sequences import new_sequence
+from inference.checkpoint import Checkpoint, LayerKind, Rotary, UnsupportedCheckpoint, load_checkpoint
+from tests.inference.foreign import make_model
 
-TOKENS = [3, 17, 5, 5, 90, 41, 2, 88, 60, 11, 12]
+INDEX = "model.safetensors.index.json"
 
 
 def test_the_default_checkpoint_states_its_dimensions(checkpoint: Checkpoint) -> None:
     config = checkpoint.config
     assert (config.n_layers, config.n_heads, config.n_kv_heads, config.head_width) == (30, 9, 3, 64)
     assert (config.width, config.feed_forward_width, config.vocabulary) == (576, 1536, 49152)
-    assert (config.context_length, config.rope_base, config.tied_head) == (8192, 100_000, True)
+    assert (config.context_length, set(config.layers), config.tied_head) == (8192, {LayerKind(Rotary(100_000))}, True)
+    assert config.num_parameters == 134_515_008
     assert config.rms_epsilon == pytest.approx(1e-5)
 
 
-@pytest.fixture(scope="module")
-def llama() -> Any:
-    """A maker of tiny random Llamas by another library."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    def make(**changes: Any) -> Any:
-        torch.manual_seed(7)
-        stated = dict(
-            vocab_size=97,
-            hidden_size=48,
-            intermediate_size=80,
-            num_hidden_layers=3,
-            num_attention_heads=6,
-            num_key_value_heads=2,
-            max_position_embeddings=256,
-            rope_theta=5000.0,
-            rms_norm_eps=1e-6,
-            initializer_range=0.3,
-        )
-        return LlamaForCausalLM(LlamaConfig(**(stated | changes))).eval()
-
-    return make
-
-
-@pytest.mark.parametrize(
-    ("changes", "shards"),
-    [
-        ({}, "5GB"),
-        ({"num_hidden_layers": 1, "tie_word_embeddings": True}, "5GB"),
-        ({"num_hidden_layers": 7, "num_key_value_heads": 6, "head_dim": 16}, "20KB"),
-    ],
-    ids=["grouped", "one layer, tied", "seven layers, wide heads, in shards"],
-)
-def test_a_folder_computes_what_the_other_library_computes(
-    llama: Any, tmp_path: Path, changes: dict[str, Any], shards: str
-) -> None:
-    model = llama(**changes)
-    model.save_pretrained(tmp_path, max_shard_size=shards)
-    assert (tmp_path / "model.safetensors.index.json").exists() == (shards == "20KB")
-    with torch.inference_mode():
-        expected = model(torch.tensor([TOKENS])).logits[0]
-    decoder = Decoder.load(load_checkpoint(tmp_path), device="cpu", kernel="float32")
-    sequence = new_sequence(decoder, num_blocks=1)
-    logits = [sequence.feed(TOKENS[:7]), *(sequence.feed([token]) for token in TOKENS[7:])]
-    assert torch.allclose(torch.stack(logits), expected[6:], atol=1e-4, rtol=0)
-
-
-def test_folder_hash_changes_with_a_weight(llama: Any, tmp_path: Path) -> None:
-    model = llama(num_hidden_layers=1)
+def test_folder_hash_changes_with_a_weight_and_with_the_configuration(tmp_path: Path) -> None:
+    model = make_model("Llama", num_hidden_layers=1)
     model.save_pretrained(tmp_path)
-    before = load_checkpoint(tmp_path).sha256
+    hashes = {load_checkpoint(tmp_path).sha256}
     model.lm_head.weight.data[0, 0] += 1
     model.save_pretrained(tmp_path)
-    assert load_checkpoint(tmp_path).sha256 != before
+    hashes.add(load_checkpoint(tmp_path).sha256)
+    model.config.rms_norm_eps = 1e-5
+    model.save_pretrained(tmp_path)
+    hashes.add(load_checkpoint(tmp_path).sha256)
+    assert len(hashes) == 3
 
 
-@pytest.mark.parametrize(
-    ("changes", "feature"),
-    [
-        ({"model_type": "mamba"}, "architecture 'mamba'"),
-        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 5000.0}}, "scaled rotary positions"),
-        ({"hidden_act": "gelu"}, "activation 'gelu'"),
-        ({"num_key_value_heads": 4}, "cannot share 4 key/value heads"),
-    ],
-)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a model of one layer; its config.json may be changed if it is put back."""
+    path = tmp_path_factory.mktemp("llama")
+    make_model("Llama", num_hidden_layers=1).save_pretrained(path)
+    return path
+
+
+REFUSALS = [
+    ({"model_type": "mamba"}, "architecture 'mamba'; supported are llama, "),
+    ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "rotary scaling 'dynamic'"),
+    ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "rotary positions on a part of the head"),
+    ({"rope_parameters": {"rope_type": "linear"}}, "rope_parameters.factor is missing"),
+    ({"rope_parameters": {"rope_type": "linear", "factor": 0}}, "rotary scaling by 0.0; it must be above 0"),
+    ({"hidden_act": "gelu"}, "activation 'gelu'"),
+    ({"num_key_value_heads": 4}, "cannot share 4 key/value heads"),
+    ({"head_dim": 7}, "head width 7 is odd"),
+    ({"quantization_config": {"quant_method": "gptq"}}, "quantisation 'gptq'"),
+    ({"final_logit_softcapping": 30.0}, "capped logits"),
+    ({"num_hidden_layers": "one"}, "config.json: num_hidden_layers is 'one'; it must be a whole number"),
+    ({"num_hidden_layers": 0}, "n_layers is 0; it must be at least 1"),
+    ({"hidden_size": None}, "config.json: hidden_size is missing"),
+    ({"num_hidden_layers": 2}, "tensor layers.1.q is missing"),
+    ({"intermediate_size": 81}, r"tensor layers.0.gate is \[80, 48\]; its model has \[81, 48\]"),
+    ({"attention_bias": True}, "tensor layers.0.q.bias is missing"),
+    ({"model_type": "mistral", "sliding_window": 0}, "a sliding window of 0 keys"),
+]
+
+
+@pytest.mark.parametrize(("changes", "feature"), REFUSALS, ids=[feature for _, feature in REFUSALS])
 def test_an_unsupported_folder_is_refused_by_feature(
-    llama: Any, tmp_path: Path, changes: dict[str, Any], feature: str
+    folder: Path, tmp_path: Path, changes: dict[str, Any], feature: str
 ) -> None:
-    llama(num_hidden_layers=1).save_pretrained(tmp_path)
-    config = tmp_path / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | changes))
+    (tmp_path / "model.safetensors").symlink_to(folder / "model.safetensors")
+    stated = json.loads((folder / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(stated | changes))
     with pytest.raises(UnsupportedCheckpoint, match=feature):
         load_checkpoint(tmp_path)
 
 
-def test_a_tensor_we_would_ignore_is_refused(llama: Any, tmp_path: Path) -> None:
-    llama(num_hidden_layers=1, attention_bias=True).save_pretrained(tmp_path)
-    with pytest.raises(UnsupportedCheckpoint, match=r"self_attn\.\w+_proj\.bias"):
+def test_a_tensor_we_would_ignore_is_refused(tmp_path: Path) -> None:
+    make_model("Llama", num_hidden_layers=1, attention_bias=True).save_pretrained(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"attention_bias": False}))
+    with pytest.raises(
+        UnsupportedCheckpoint, match=r"tensor layers\.0\.\w+\.bias, which a model of architecture llama"
+    ):
+        load_checkpoint(tmp_path)
+
+
+def test_broken_files_of_a_folder_are_named(folder: Path, tmp_path: Path) -> None:
+    weights, config, index = (tmp_path / name for name in ("model.safetensors", "config.json", INDEX))
+    config.write_text("{")
+    with pytest.raises(UnsupportedCheckpoint, match=r"config\.json is not valid JSON"):
+        load_checkpoint(tmp_path)
+    config.write_bytes((folder / "config.json").read_bytes())
+    with pytest.raises(UnsupportedCheckpoint, match=r"weights missing: \*\.safetensors"):
+        load_checkpoint(tmp_path)
+    weights.write_bytes((folder / "model.safetensors").read_bytes()[:-100])
+    with pytest.raises(UnsupportedCheckpoint, match=r"model\.safetensors is not a readable safetensors file"):
+        load_checkpoint(tmp_path)
+    index.write_text(json.dumps({"weight_map": {"lm_head.weight": "model-2.safetensors"}}))
+    with pytest.raises(UnsupportedCheckpoint, match=r"weights missing: model-2\.safetensors"):
+        load_checkpoint(tmp_path)
+    index.write_text("[]")
+    with pytest.raises(UnsupportedCheckpoint, match="does not map tensors to files"):
         load_checkpoint(tmp_path)
 
 

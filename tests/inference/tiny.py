@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from inference.cache import KVCache, ResidualPool
-from inference.checkpoint import Checkpoint, ModelConfig
+from inference.checkpoint import Checkpoint, LayerKind, ModelConfig, Rotary
 from inference.checkpoint.weights import Float32, FourBit
 from inference.engine import Engine
 from inference.fake import FakeEngine
@@ -25,7 +26,7 @@ from inference.text.vocabulary import BYTE_LEVEL, Vocabulary
 END = 256
 CONFIG = ModelConfig(
     architecture="llama",
-    n_layers=2,
+    layers=(LayerKind(Rotary(10000.0)),) * 2,
     n_heads=2,
     n_kv_heads=1,
     head_width=8,
@@ -33,33 +34,23 @@ CONFIG = ModelConfig(
     feed_forward_width=24,
     vocabulary=260,
     context_length=512,
-    rope_base=10000.0,
     rms_epsilon=1e-5,
     tied_head=True,
+    score_divisor=math.sqrt(8),
 )
 
 
 class RandomWeights:
-    """The same random numbers for the same name every time."""
+    """The same random numbers for the same name every time; norms of ones."""
 
-    config = CONFIG
+    def __init__(self, config: ModelConfig) -> None:
+        self._shapes = config.tensor_shapes()
 
     def tensor(self, name: str) -> Float32:
-        part = name.rsplit(".", 1)[-1]
-        if part.endswith("norm"):
-            return np.ones(CONFIG.width, dtype=np.float32)
-        shapes = {
-            "embedding": (CONFIG.vocabulary, CONFIG.width),
-            "q": (CONFIG.query_width, CONFIG.width),
-            "k": (CONFIG.n_kv_heads * CONFIG.head_width, CONFIG.width),
-            "v": (CONFIG.n_kv_heads * CONFIG.head_width, CONFIG.width),
-            "output": (CONFIG.width, CONFIG.query_width),
-            "gate": (CONFIG.feed_forward_width, CONFIG.width),
-            "up": (CONFIG.feed_forward_width, CONFIG.width),
-            "down": (CONFIG.width, CONFIG.feed_forward_width),
-        }
+        if name.endswith("norm"):
+            return np.ones(self._shapes[name], dtype=np.float32)
         seed = np.frombuffer(name.encode(), dtype=np.uint8).tolist()
-        weights: Float32 = np.random.default_rng(seed).normal(0, 0.6, shapes[part]).astype(np.float32)
+        weights: Float32 = np.random.default_rng(seed).normal(0, 0.6, self._shapes[name]).astype(np.float32)
         return weights
 
     def four_bit(self, name: str) -> FourBit | None:
@@ -68,13 +59,13 @@ class RandomWeights:
 
 def tiny_decoder(n_layers: int = CONFIG.n_layers) -> Decoder:
     """The same object for the same depth."""
-    return _tiny_decoder(n_layers)
+    return decoder_of(replace(CONFIG, layers=CONFIG.layers[:1] * n_layers))
 
 
 @functools.cache
-def _tiny_decoder(n_layers: int) -> Decoder:
-    config = replace(CONFIG, n_layers=n_layers)
-    checkpoint = Checkpoint(path=Path(__file__), name="tiny", config=config, source=RandomWeights())
+def decoder_of(config: ModelConfig) -> Decoder:
+    """Random weights in the shapes of the config; the same object for the same one."""
+    checkpoint = Checkpoint(path=Path(__file__), name="tiny", config=config, source=RandomWeights(config))
     return Decoder.load(checkpoint, device="cpu", kernel="float32")
 
 

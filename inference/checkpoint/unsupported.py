@@ -1,0 +1,5 @@
+"""The one refusal of everything that reads a checkpoint."""
+
+
+class UnsupportedCheckpoint(Exception):
+    """The file asks for something this decoder does not do; the message names the feature."""
