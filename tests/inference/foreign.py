@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +60,8 @@ def write_gguf(path: Path, architecture: str, model: Any) -> None:
     if getattr(config, "sliding_window", None):
         writer.add_sliding_window(config.sliding_window)
     _write_rotary(writer, config, head_width)
+    kind = next(kind for kind, named in gguf.MODEL_ARCH_NAMES.items() if named == architecture)
+    names = gguf.get_tensor_name_map(kind, config.num_hidden_layers)
     for name, tensor in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
@@ -69,7 +70,7 @@ def write_gguf(path: Path, architecture: str, model: Any) -> None:
             rows = _pairs_side_by_side(rows, head_width)
         if architecture == "gemma3" and "norm" in name:
             rows = rows + 1
-        writer.add_tensor(_gguf_name(name, architecture), np.ascontiguousarray(rows))
+        writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(rows))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -105,12 +106,3 @@ def _write_rotary(writer: gguf.GGUFWriter, config: Any, head_width: int) -> None
 def _pairs_side_by_side(rows: NDArray[np.float32], head_width: int) -> NDArray[np.float32]:
     by_head = rows.reshape(-1, 2, head_width // 2, *rows.shape[1:])
     return by_head.swapaxes(1, 2).reshape(rows.shape)
-
-
-def _gguf_name(name: str, architecture: str) -> str:
-    names: Callable[..., str | None] = gguf.get_tensor_name_map(
-        {named: arch for arch, named in gguf.MODEL_ARCH_NAMES.items()}[architecture], 99
-    ).get_name
-    found = names(name, try_suffixes=(".weight", ".bias"))
-    assert found is not None, name
-    return found
