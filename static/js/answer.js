@@ -7,9 +7,11 @@ import { createFeedback } from "./feedback.js";
 import { duration, plural, wait } from "./format.js";
 import { iconButton } from "./icons.js";
 import { isActive } from "./record.js";
+import { openShare } from "./share.js";
+import { sourceOf } from "./source.js";
 import { get } from "./store.js";
 
-/** `again()` asks for another version; `versions` is the switch between those there are. */
+/** `again()` asks for another version, null where one can only read; `versions` is the switch between those there are. */
 export function createAnswer({ record, versions, again }) {
   const growing = document.createTextNode("");
   const text = element("div", { class: "answer-text growing", dir: "auto" }, growing);
@@ -18,11 +20,12 @@ export function createAnswer({ record, versions, again }) {
   const chips = createChips(record);
   const feedback = createFeedback(record);
   const copy = iconButton("copy", "Copy the answer", { onclick: () => copyAnswer(record, copy) });
+  const share = iconButton("share", "Share or save", { onclick: () => openShare(record, { mayShare: again !== null }) });
   const inside = element("button", { type: "button", class: "quiet", onclick: () => look(record) }, "Look inside");
   const tools = element(
     "div",
     { class: "message-tools" },
-    copy, iconButton("again", "Answer again", { onclick: again }), feedback.buttons, versions, inside,
+    copy, share, again && [iconButton("again", "Answer again", { onclick: again }), feedback.buttons], versions, inside,
   );
   const node = element("div", { class: "message-body" }, text, finished, state, chips.node, tools, feedback.node);
   let seen = -1;
@@ -50,6 +53,7 @@ export function createAnswer({ record, versions, again }) {
     if (!state.textContent.startsWith(words) || !active) state.replaceChildren(words, ...remedies(record));
     tools.hidden = active;
     copy.hidden = record.text === "";
+    share.hidden = record.id === null || sourceOf(record).address === null;
     feedback.refresh();
   }
   refresh();

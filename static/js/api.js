@@ -52,7 +52,12 @@ export const setInstructions = (conversation, instructions) =>
 export const deleteConversation = (conversation) => call("DELETE", `conversations/${id(conversation)}`);
 export const exportAddress = (conversation) => `/api/v1/conversations/${id(conversation)}/export`;
 export const getResponse = (response) => call("GET", `responses/${id(response)}`);
-export const getEvents = (response, epoch, after) =>
-  call("GET", `responses/${id(response)}/events`, { query: { epoch, after } });
+/** `address` is "responses/<id>" or "shared/<token>". */
+export const getEvents = (address, epoch, after) => call("GET", `${address}/events`, { query: { epoch, after } });
+export const getTrace = (address) => call("GET", `${address}/export`);
+export const getShared = (token) => call("GET", `shared/${id(token)}`);
+export const getShare = (response) => call("GET", `responses/${id(response)}/share`);
+export const makeShare = (response) => call("PUT", `responses/${id(response)}/share`);
+export const takeBackShare = (response) => call("DELETE", `responses/${id(response)}/share`);
 export const putFeedback = (response, rating, comment) =>
   call("PUT", `responses/${id(response)}/feedback`, { body: { rating, comment } });

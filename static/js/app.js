@@ -2,7 +2,7 @@
 
 import { mountAnnouncer } from "./announcer.js";
 import * as api from "./api.js";
-import { mountChat } from "./chat.js";
+import { mountChat, welcome } from "./chat.js";
 import { mountComposer } from "./composer.js";
 import { mountConversationList } from "./conversation-list.js";
 import * as conversation from "./conversation.js";
@@ -38,7 +38,7 @@ const list = mountConversationList(at("rail"), {
   },
 });
 const composer = mountComposer(at("chat"), { samplingDefaults: page.sampling_defaults, maxTokens: page.me.max_tokens });
-mountChat(at("chat"), { options: composer.options, onSend: composer.send });
+mountChat(at("chat"), { empty: welcome(composer.send), actions: { options: composer.options } });
 mountJourneyMap(at("journey"), page.stages, { onSelect: () => panes.show("inside") });
 mountScrubber(at("trace"));
 mountPages(at("trace"), page.stages, {

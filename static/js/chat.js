@@ -13,10 +13,12 @@ const EXAMPLES = [
   "The capital of France is Paris. The capital of Italy is",
 ];
 
-/** `options()` gives the sampling and instructions for a new request; `onSend(text)` sends an example. */
-export function mountChat(host, { options, onSend }) {
+/**
+ * `empty` stands where there are no messages. `actions.options()` gives the sampling and instructions for a new request;
+ * without `actions` the turns can only be read.
+ */
+export function mountChat(host, { empty, actions }) {
   const list = element("ol", { class: "messages", "aria-label": "Messages" });
-  const empty = welcome(onSend);
   const notice = element("p", { class: "notice", role: "status", hidden: true });
   const scroller = element("div", { class: "chat-scroll" }, empty, notice, list);
   host.prepend(scroller);
@@ -37,7 +39,7 @@ export function mountChat(host, { options, onSend }) {
     showNotice(notice, current);
     const wanted = path.map(({ message, versions }) => {
       const key = keyOf(message);
-      const turn = turns.get(key) ?? createTurn(message, { options });
+      const turn = turns.get(key) ?? createTurn(message, actions);
       turns.set(key, turn);
       turn.update(message, versions);
       return turn;
@@ -76,7 +78,8 @@ function showNotice(notice, { state, error }) {
   setText(notice, texts[state] ?? "");
 }
 
-function welcome(onSend) {
+/** What a first visit sees; `onSend(text)` sends an example. */
+export function welcome(onSend) {
   return element(
     "section",
     { class: "welcome" },
@@ -96,21 +99,21 @@ function welcome(onSend) {
   );
 }
 
-function createTurn(message, parts) {
-  return message.role === "assistant" ? createAnswerTurn(message, parts) : createUserTurn(message, parts);
+function createTurn(message, actions) {
+  return message.role === "assistant" ? createAnswerTurn(message, actions) : createUserTurn(message, actions);
 }
 
-function createUserTurn(first, { options }) {
+function createUserTurn(first, actions) {
   let message = first;
   const text = element("p", { class: "message-text", dir: "auto" });
   const versions = createVersions();
-  const edit = iconButton("edit", "Edit and send again", { onclick: () => editor.open() });
+  const edit = actions && iconButton("edit", "Edit and send again", { onclick: () => editor.open() });
   const tools = element("div", { class: "message-tools" }, versions.node, edit);
   const body = element("div", { class: "message-body" }, text, tools);
   const node = element("li", { class: "message message-user" }, element("h3", { class: "message-role" }, "You"), body);
   const editor = createEditor(body, {
     text: () => message.content,
-    send: (changed) => conversation.resend(message, changed, options()),
+    send: (changed) => conversation.resend(message, changed, actions.options()),
   });
   return {
     node,
@@ -189,13 +192,13 @@ function createVersions() {
   };
 }
 
-function createAnswerTurn(first, { options }) {
+function createAnswerTurn(first, actions) {
   let message = first;
   const versions = createVersions();
   const answer = createAnswer({
     record: first.record,
     versions: versions.node,
-    again: () => conversation.answerAgain(first.record, options()),
+    again: actions && (() => conversation.answerAgain(first.record, actions.options())),
   });
   return {
     node: element("li", { class: "message message-answer" }, element("h3", { class: "message-role" }, "Model"), answer.node),

@@ -2,8 +2,8 @@
 
 import { isActive } from "./record.js";
 import { resolve, select } from "./selection.js";
+import { sourceOf } from "./source.js";
 import { subscribe } from "./store.js";
-import { fetchView } from "./views.js";
 
 const STREAMING_REDRAW_MS = 250; // while tokens arrive, open pictures follow this often
 
@@ -41,7 +41,7 @@ export function contextOf(state, own, noteView) {
     response,
     select,
     async view(slug, query, options) {
-      const view = await fetchView(response.id, slug, query, options);
+      const view = await sourceOf(response).view(slug, query, options);
       noteView?.(view.info);
       return view;
     },

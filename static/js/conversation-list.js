@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import * as conversation from "./conversation.js";
+import { openDialog } from "./dialog.js";
 import { element, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { get, set, subscribe } from "./store.js";
@@ -21,8 +22,8 @@ export function mountConversationList(host, { onOpen }) {
       icon("plus"), "New conversation",
     ),
     search, state, groups, more,
+    element("a", { class: "rail-foot", href: "/open" }, "Open a trace file"),
   );
-  const dialogs = createDialogs(host);
   let timer = null;
   search.addEventListener("input", () => {
     clearTimeout(timer);
@@ -51,7 +52,7 @@ export function mountConversationList(host, { onOpen }) {
           "section",
           { class: "rail-group" },
           element("h2", {}, day),
-          element("ul", { class: "rail-list" }, items.map((item) => row(item, item.id === current.id, { dialogs, onOpen, load }))),
+          element("ul", { class: "rail-list" }, items.map((item) => row(item, item.id === current.id, { onOpen, load }))),
         ),
       ),
     );
@@ -80,7 +81,7 @@ function byDay(items) {
   return [...Map.groupBy(items, ({ updated_at: updated }) => dayOf(updated))];
 }
 
-function row(item, isCurrent, { dialogs, onOpen, load }) {
+function row(item, isCurrent, { onOpen, load }) {
   const title = item.title || "Untitled";
   const menu = element(
     "details",
@@ -89,9 +90,9 @@ function row(item, isCurrent, { dialogs, onOpen, load }) {
     element(
       "div",
       { class: "menu" },
-      element("button", { type: "button", class: "quiet", onclick: () => dialogs.rename(item, load) }, "Rename"),
+      element("button", { type: "button", class: "quiet", onclick: () => rename(item, load) }, "Rename"),
       element("a", { class: "button quiet", href: api.exportAddress(item.id), download: "" }, "Export"),
-      element("button", { type: "button", class: "quiet", onclick: () => dialogs.remove(item, load) }, "Delete"),
+      element("button", { type: "button", class: "quiet", onclick: () => remove(item, load) }, "Delete"),
     ),
   );
   menu.querySelector(".menu").addEventListener("click", () => {
@@ -120,64 +121,28 @@ function row(item, isCurrent, { dialogs, onOpen, load }) {
   );
 }
 
-/** One dialog for renaming and one for deleting, made when first needed. */
-function createDialogs(host) {
-  function ask({ heading, body, action, danger, run }) {
-    const problem = element("p", { class: "field-error", role: "alert" });
-    const dialog = element(
-      "dialog",
-      { "aria-label": heading, onclose: () => dialog.remove() },
-      element(
-        "form",
-        {
-          method: "dialog",
-          onsubmit: async (event) => {
-            event.preventDefault();
-            try {
-              await run();
-              dialog.close();
-            } catch (error) {
-              setText(problem, error.message);
-            }
-          },
-        },
-        element("h2", {}, heading), body, problem,
-        element(
-          "div",
-          { class: "dialog-actions" },
-          element("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
-          element("button", { type: "submit", class: danger ? "danger" : "primary" }, action),
-        ),
-      ),
-    );
-    host.append(dialog);
-    dialog.showModal();
-  }
+function rename(item, reload) {
+  const title = element("input", { type: "text", maxlength: 200, required: true, dir: "auto", "aria-label": "Title" });
+  title.value = item.title;
+  openDialog({
+    heading: "Rename the conversation", body: title, action: "Rename",
+    async run() {
+      await api.renameConversation(item.id, title.value);
+      await Promise.all([reload(), conversation.refresh()]);
+    },
+  });
+  title.select();
+}
 
-  return {
-    rename(item, reload) {
-      const title = element("input", { type: "text", maxlength: 200, required: true, dir: "auto", "aria-label": "Title" });
-      title.value = item.title;
-      ask({
-        heading: "Rename the conversation", body: title, action: "Rename", danger: false,
-        async run() {
-          await api.renameConversation(item.id, title.value);
-          await Promise.all([reload(), conversation.refresh()]);
-        },
-      });
-      title.select();
+function remove(item, reload) {
+  openDialog({
+    heading: "Delete the conversation?",
+    body: element("p", {}, "“", element("bdi", {}, item.title || "Untitled"), "” and its traces will be gone for good."),
+    action: "Delete", danger: true,
+    async run() {
+      await api.deleteConversation(item.id);
+      if (get().conversation.id === item.id) conversation.startNew();
+      await reload();
     },
-    remove(item, reload) {
-      ask({
-        heading: "Delete the conversation?",
-        body: element("p", {}, "“", element("bdi", {}, item.title || "Untitled"), "” and its traces will be gone for good."),
-        action: "Delete", danger: true,
-        async run() {
-          await api.deleteConversation(item.id);
-          if (get().conversation.id === item.id) conversation.startNew();
-          await reload();
-        },
-      });
-    },
-  };
+  });
 }

@@ -17,6 +17,7 @@ const ICONS = {
   plus: "M8 3v10M3 8h10",
   send: "M8 13V3M4 7l4-4 4 4",
   settings: "M2 5h7M13 5h1M2 11h1M7 11h7M9 3v4M5 9v4",
+  share: "M8 10V2M5 5l3-3 3 3M4 8H3v6h10V8h-1",
   stop: "M4 4h8v8H4z",
   theme: "M8 2a6 6 0 1 0 0 12zM8 2v12a6 6 0 0 0 0-12",
 };

@@ -7,7 +7,7 @@ import { get } from "./store.js";
 
 const TITLES = { table: "Debugging table", misconceptions: "Misconceptions", numbers: "Worked numbers" };
 
-/** `again(record, seed)` asks for another version of an answer. */
+/** `again(record, seed)` asks for another version of an answer; null where one can only read. */
 export function mountPages(host, catalogue, { again }) {
   const links = new Map([[null, "Stages"], ...Object.entries(TITLES)].map(([page, title]) => [page, selectionLink({ page }, {}, title)]));
   const panel = element("div", { class: "page-panel", hidden: true });

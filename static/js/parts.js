@@ -184,8 +184,11 @@ export function followViews(host, context, queries, show) {
   function fail(error, again) {
     failure?.remove();
     failure = element(
-      "p", { class: "view-failed", role: "status" }, `This could not be read: ${error.message.replace(/[.]$/, "")}. `,
-      element("button", { type: "button", onclick: again }, "Try again"),
+      "p", { class: "view-failed", role: "status" },
+      error.isFinal ? error.message : [
+        `This could not be read: ${error.message.replace(/[.]$/, "")}. `,
+        element("button", { type: "button", onclick: again }, "Try again"),
+      ],
     );
     host.classList.add("is-failed");
     host.append(failure);

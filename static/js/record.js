@@ -17,6 +17,7 @@ const PART_OF_A_CHARACTER = /\\x[0-9a-f]{2}/i;
 export function createRecord(fields = {}) {
   return {
     id: null,
+    source: null, // where its trace is read from (source.js); null: the service, by its id
     eventId: null,
     conversationKey: null,
     messageId: null,

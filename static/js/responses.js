@@ -2,9 +2,9 @@
  * All responses this tab knows, kept up to date from the socket and, where it lost something, from the log over HTTP.
  */
 
-import * as api from "./api.js";
 import { freshId } from "./ids.js";
 import { accept, createRecord, isActive } from "./record.js";
+import { sourceOf } from "./source.js";
 import { get, set } from "./store.js";
 
 const QUIET_MS = 3000; // an active response that has been silent for so long is read from the log
@@ -166,7 +166,7 @@ async function readDropped(record) {
 async function readPages(record, from, until = [Infinity, 0]) {
   let [epoch, after] = from;
   while (epoch < until[0] || (epoch === until[0] && after < until[1])) {
-    const { events } = await api.getEvents(record.id, epoch, after);
+    const { events } = await sourceOf(record).events(epoch, after);
     if (events.length === 0) return;
     for (const event of events) take(record, event, true);
     ({ epoch, sequence_number: after } = events.at(-1));

@@ -65,7 +65,7 @@ function accountLinks(me) {
   return [element("a", { href: "/accounts/keys/" }, me.username)];
 }
 
-function themeButton() {
+export function themeButton() {
   const button = iconButton("theme", "", { onclick: () => choose(THEMES[(THEMES.indexOf(current()) + 1) % THEMES.length]) });
   const current = () => document.documentElement.dataset.theme ?? "system";
   function choose(theme) {

@@ -9,7 +9,7 @@ const CAPACITY = 64; // views kept, least recently used out first
 const RETRY_MS = 500; // before the one second try when the service is busy and names no time
 const TYPES = { F32: Float32Array, I32: Int32Array };
 
-/** url → {promise, controller, waiting}; a Map keeps insertion order, so its first key is the oldest. */
+/** url → {address, slug, query, view, promise, controller, waiting}; a Map keeps insertion order, so its first key is the oldest. */
 const kept = new Map();
 
 /** Parse safetensors bytes into `{info, tensors: {name: {shape, data}}}`. */
@@ -25,12 +25,13 @@ export function parseView(buffer) {
   return { info: JSON.parse(metadata.view), tensors };
 }
 
-function address(responseId, slug, query) {
+/** One text for one view, whatever the order of its parameters. */
+export function viewKey(slug, query) {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1))) {
     if (value !== null && value !== undefined) parameters.set(name, String(value));
   }
-  return `/api/v1/responses/${encodeURIComponent(responseId)}/views/${slug}?${parameters}`;
+  return `${slug}?${parameters}`;
 }
 
 /** What the page knows about a failure: the service's own words where it gave any. */
@@ -62,22 +63,22 @@ async function load(url, signal) {
 }
 
 /**
- * The view of one response, from the cache or the service.
+ * The view of one response, from the cache or the service. `address` is "responses/<id>" or "shared/<token>".
  *
  * Rejects with an Error that bears `code`, `message` and `field`, or with an AbortError when `signal` fires. A
  * request is given up only when everybody who waits for it has left.
  */
-export function fetchView(responseId, slug, query = {}, { signal } = {}) {
+export function fetchView(address, slug, query = {}, { signal } = {}) {
   if (signal?.aborted) return Promise.reject(signal.reason);
-  const url = address(responseId, slug, query);
+  const url = `/api/v1/${address}/views/${viewKey(slug, query)}`;
   let entry = kept.get(url);
   if (entry) {
     kept.delete(url);
   } else {
     const controller = new AbortController();
-    entry = { controller, waiting: 0, settled: false, promise: load(url, controller.signal) };
+    entry = { address, slug, query, controller, waiting: 0, view: null, promise: load(url, controller.signal) };
     entry.promise.then(
-      () => (entry.settled = true),
+      (view) => (entry.view = view),
       () => kept.get(url) === entry && kept.delete(url),
     );
     if (kept.size >= CAPACITY) kept.delete(kept.keys().next().value);
@@ -93,9 +94,14 @@ export function fetchView(responseId, slug, query = {}, { signal } = {}) {
     signal.addEventListener("abort", () => {
       reject(signal.reason);
       entry.waiting -= 1;
-      if (entry.waiting > 0 || entry.settled) return;
+      if (entry.waiting > 0 || entry.view) return;
       if (kept.get(url) === entry) kept.delete(url);
       entry.controller.abort(signal.reason);
     });
   });
+}
+
+/** The views of one response that are here: [{slug, query, view}]. */
+export function keptViews(address) {
+  return [...kept.values()].filter((entry) => entry.address === address && entry.view !== null);
 }

@@ -90,6 +90,11 @@ By session (writes need the `csrftoken` cookie's value as `X-CSRFToken`) or by k
   tensors, the structured part as JSON under the metadata key `view`. 503 with `Retry-After` when no worker answers in
   time.
 - `PUT /api/v1/responses/<id>/feedback {rating, comment}`: 1, -1, or null to take it back.
+- `GET`, `PUT`, `DELETE /api/v1/responses/<id>/share`: `{path}` of the read-only page for whoever has the link (null:
+  none), made by `PUT`, taken back by `DELETE`. Only what has ended, and was not declined, can be shared.
+- `GET /api/v1/responses/<id>/export`: the trace as one JSON file; its JSON Schema is at `GET /api/v1/schema/trace`.
+- `GET /api/v1/shared/<token>`, `…/events`, `…/views/<slug>`, `…/export`: the same as above for whoever has the link,
+  without what tells who asked.
 - `GET /v1/models`, `POST /v1/chat/completions`: as OpenAI's clients expect them, by key. What is not supported is
   refused by name.
 """

@@ -1,17 +1,21 @@
-"""/api/v1/responses: the record of a response, its events, its feedback."""
+"""/api/v1/responses: the record of a response, its events, its feedback, its share link and its trace as a file."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
 from webtrace.api.http import Problem, identifier, integer, read_body
 from webtrace.api.markdown import to_html
+from webtrace.api.trace_file import trace_file
 from webtrace.conversations import log, selectors, services
-from webtrace.conversations.log import Place
-from webtrace.conversations.models import Response
+from webtrace.conversations.log import Line, Place
+from webtrace.conversations.models import Response, Share
+from webtrace.conversations.services import NotShareable
 from webtrace.dispatch.holds import held_place
 from webtrace.events import END_TYPES
 from webtrace.gateway.principal import Principal
@@ -62,12 +66,54 @@ def show(request: HttpRequest, principal: Principal, response_id: str) -> dict[s
 
 def events(request: HttpRequest, principal: Principal, response_id: str) -> HttpResponse:
     """A page of the log after (`epoch`, `after`); `finished` when nothing follows it any more."""
-    response = _own(principal, response_id)
+    return events_of(_own(principal, response_id), request)
+
+
+def events_of(
+    response: Response, request: HttpRequest, shown: Callable[[Line], str] = lambda line: line.text
+) -> HttpResponse:
+    """The page of the log that the query string names, each event as `shown` gives it."""
     place = Place(integer(request, "epoch", 0), integer(request, "after", 0))
     lines = log.read(response.pk, place)
     finished = lines[-1].type in END_TYPES if lines else response.status not in Response.ACTIVE
-    body = f'{{"events":[{",".join(line.text for line in lines)}],"finished":{"true" if finished else "false"}}}'
+    body = f'{{"events":[{",".join(map(shown, lines))}],"finished":{"true" if finished else "false"}}}'
     return HttpResponse(body, content_type="application/json")
+
+
+def share(request: HttpRequest, principal: Principal, response_id: str) -> dict[str, Any]:
+    """The share link there is, or `{"path": null}`."""
+    return _link(selectors.share_of(_own(principal, response_id)))
+
+
+def make_share(request: HttpRequest, principal: Principal, response_id: str) -> dict[str, Any]:
+    """The share link, made if there is none."""
+    response = _own(principal, response_id)
+    try:
+        return _link(services.share(response=response))
+    except NotShareable as problem:
+        raise Problem(409, "not_shareable", str(problem)) from None
+
+
+def take_back_share(request: HttpRequest, principal: Principal, response_id: str) -> None:
+    services.take_back_share(response=_own(principal, response_id))
+
+
+def export(request: HttpRequest, principal: Principal, response_id: str) -> HttpResponse:
+    """The trace as one JSON file."""
+    return exported(_own(principal, response_id))
+
+
+def exported(response: Response) -> HttpResponse:
+    """The trace file of a finished response."""
+    if response.status in Response.ACTIVE:
+        raise Problem(409, "not_finished", "This answer is not finished; export it when it has ended.")
+    reply = HttpResponse(msgspec.json.encode(trace_file(response)), content_type="application/json")
+    reply["Content-Disposition"] = f'attachment; filename="trace-{response.pk}.json"'
+    return reply
+
+
+def _link(share: Share | None) -> dict[str, Any]:
+    return {"path": share and reverse("pages:shared", args=[share.token])}
 
 
 def give_feedback(request: HttpRequest, principal: Principal, response_id: str) -> dict[str, Any]:

@@ -30,8 +30,13 @@ _STATUS = {"invalid_value": 400, "not_found": 404, "unavailable": 503}
 
 async def show(request: HttpRequest, principal: Principal, response_id: str, slug: str) -> HttpResponse:
     """Safetensors bytes: named float32 and int32 tensors, the structured part as JSON under metadata `view`."""
-    query = _query(request)
     response = await in_database(selectors.response, owner=principal.user, response_id=identifier(response_id))
+    return await view_of(response, request, slug)
+
+
+async def view_of(response: Response, request: HttpRequest, slug: str) -> HttpResponse:
+    """The view that the query string describes, for whoever may see this response."""
+    query = _query(request)
     key = _key(response, slug, query)
     result = await _look(key)
     if result is None or result.body is None:

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from webtrace.conversations.event_table import event_table
-from webtrace.conversations.models import Conversation, Feedback, Message, Response
+from webtrace.conversations.models import Conversation, Feedback, Message, Response, Share
 from webtrace.read_only_admin import OwnedAdmin, ReadOnlyInline
 from webtrace.safety.models import SafetyDecision
 
@@ -52,6 +52,11 @@ class FeedbackInline(ReadOnlyInline):
     model = Feedback
 
 
+class ShareInline(ReadOnlyInline):
+    model = Share
+    fields = readonly_fields = ("created_at",)
+
+
 class SafetyDecisionInline(ReadOnlyInline):
     model = SafetyDecision
     fields = ("created_at", "direction", "decision", "reason", "window_from", "window_to", "excerpt", "version")
@@ -70,7 +75,7 @@ class ResponseAdmin(OwnedAdmin):
     search_fields = ("id", "owner__username", "text", "error_code", "error_message", "event_id", "worker_id")
     list_select_related = ("owner",)
     date_hierarchy = "created_at"
-    inlines = (SafetyDecisionInline, FeedbackInline)
+    inlines = (SafetyDecisionInline, FeedbackInline, ShareInline)
     fieldsets = (
         (None, {"fields": ("id", "owner", "conversation", "user_message", "answer", "transport", "event_id")}),
         ("Asked", {"fields": ("requested_model", "sampling", "request", "trace")}),

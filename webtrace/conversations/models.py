@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 import uuid
 
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
+
+SHARE_TOKEN_BYTES = 16  # 128 random bits: nobody guesses one
+
+
+def new_share_token() -> str:
+    return secrets.token_urlsafe(SHARE_TOKEN_BYTES)
 
 
 class Conversation(models.Model):
@@ -136,6 +143,20 @@ class EventBatch(models.Model):
 
     def __str__(self) -> str:
         return f"{self.response_id} {self.epoch}:{self.first}-{self.last}"
+
+
+class Share(models.Model):
+    """A link to one response's trace: whoever has it may read, until its owner takes it back.
+
+    The secret is kept as it is, so that the owner can be shown the link again; it opens nothing that is not beside it.
+    """
+
+    response = models.OneToOneField(Response, on_delete=models.CASCADE, related_name="share", primary_key=True)
+    token = models.CharField(max_length=64, unique=True, default=new_share_token, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"a link to {self.response_id}"
 
 
 class Feedback(models.Model):

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet
 
 from webtrace.accounts.models import User
-from webtrace.conversations.models import Conversation, Message, Response
+from webtrace.conversations.models import Conversation, Message, Response, Share
 
 ONE_DAY = datetime.timedelta(days=1)
 
@@ -67,6 +67,16 @@ def response(*, owner: User, response_id: UUID) -> Response:
     """Raises Response.DoesNotExist, for a stranger too."""
     found = Response.objects.select_related("conversation", "answer", "feedback")
     return found.get(pk=response_id, owner=owner)
+
+
+def shared_response(*, token: str) -> Response:
+    """The response a share link leads to. Raises Response.DoesNotExist for a link that was taken back, too."""
+    found = Response.objects.select_related("user_message", "owner")
+    return found.get(share__token=token, owner__is_active=True)
+
+
+def share_of(response: Response) -> Share | None:
+    return Share.objects.filter(response=response).first()
 
 
 def repeated(*, owner: User, event_id: str, now: datetime.datetime) -> Response | None:

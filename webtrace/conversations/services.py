@@ -17,7 +17,7 @@ from inference.messages import Sampling
 from webtrace.accounts.models import User
 from webtrace.conversations import log, selectors
 from webtrace.conversations.log import storable
-from webtrace.conversations.models import Conversation, Feedback, Message, Response
+from webtrace.conversations.models import Conversation, Feedback, Message, Response, Share
 from webtrace.events import (
     ErrorBody,
     FinishReason,
@@ -38,6 +38,10 @@ ROOT = "root"  # as `parent_id`: a new first turn, beside the conversation's pre
 
 class EventIdReused(ValueError):
     """The same `event_id` came with another body within a day."""
+
+
+class NotShareable(ValueError):
+    """There is nothing yet, or nothing at all, that others may see of this response."""
 
 
 class UnknownParent(ValueError):
@@ -240,6 +244,24 @@ def set_instructions(*, conversation: Conversation, instructions: str) -> None:
 def delete_conversation(*, conversation: Conversation) -> None:
     """The conversation with its messages, responses, logs and feedback. Cancel its active responses first."""
     conversation.delete()
+
+
+def share(*, response: Response) -> Share:
+    """The link to this response's trace, made if there is none. Raises NotShareable.
+
+    What input safety has declined was not released, so it is not handed on either.
+    """
+    if response.status in Response.ACTIVE:
+        raise NotShareable("This answer is not finished; share it when it has ended.")
+    if response.finish_reason in ("refusal", "refused"):
+        raise NotShareable("This request was declined, so there is no trace of an answer to share.")
+    made, _ = Share.objects.get_or_create(response=response)
+    return made
+
+
+def take_back_share(*, response: Response) -> None:
+    """The link leads nowhere from now on; a later one will be another."""
+    Share.objects.filter(response=response).delete()
 
 
 def give_feedback(*, response: Response, rating: int | None, comment: str = "") -> None:

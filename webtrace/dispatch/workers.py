@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from inference.messages import Ready
+from webtrace.conversations.models import Response
 from webtrace.dispatch.models import Worker
 
 # Rows of workers long gone are deleted: the responses they made keep their names.
@@ -66,6 +67,23 @@ def stop(*, worker_id: str) -> None:
 def alive() -> QuerySet[Worker]:
     """Workers seen within their lease."""
     return Worker.objects.filter(stopped_at=None, seen_at__gte=Now() - datetime.timedelta(seconds=settings.LEASE_S))
+
+
+def description(worker: Worker) -> dict[str, Any]:
+    """Dimensions and name of its model, and what runs it."""
+    return {
+        **worker.model_info,
+        "kernel": worker.kernel,
+        "device": worker.device,
+        "fingerprint": worker.fingerprint,
+    }
+
+
+def model_of(response: Response) -> dict[str, Any] | None:
+    """What computed this response: from its worker's row, or one with the same fingerprint, while it is kept."""
+    same = Worker.objects.filter(fingerprint=response.fingerprint).exclude(fingerprint="")
+    worker = same.filter(pk=response.worker_id).first() or same.first()
+    return description(worker) if worker else None
 
 
 def stop_dead_neighbours() -> None:

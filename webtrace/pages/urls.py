@@ -10,6 +10,8 @@ app_name = "pages"
 urlpatterns = [
     path("", views.app, name="app"),
     path("c/<uuid:conversation_id>", views.app, name="conversation"),
+    path("s/<slug:token>", views.shared, name="shared"),
+    path("open", views.opened, name="open"),
     path("page/model", views.model, name="model"),
     path("healthz", views.healthz, name="healthz"),
 ]

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from django.conf import settings
 from django.db import DatabaseError, connection
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import ensure_csrf_cookie
@@ -18,6 +18,8 @@ from inference.messages import Sampling
 from webtrace.accounts.guests import ensure_session
 from webtrace.api.http import Problem, identify
 from webtrace.api.me import me
+from webtrace.conversations import selectors
+from webtrace.conversations.models import Response
 from webtrace.dispatch import workers
 from webtrace.gateway import address
 from webtrace.gateway.principal import Principal
@@ -30,14 +32,35 @@ from webtrace.stages import STAGES
 def app(request: HttpRequest, conversation_id: UUID | None = None) -> HttpResponse:
     """The application. Whether the conversation exists, and for whom, is the API's to say when the page asks."""
     ensure_session(request)
-    data = {
-        "me": me(_principal(request), address.of_request(request)),
-        "stages": STAGES,
-        "model": _model(),
-        "conversation_id": conversation_id,
-        "sampling_defaults": Sampling(),
-    }
-    return render(request, "pages/app.html", {"page_data": msgspec.to_builtins(data, str_keys=True)})
+    return _page(
+        request,
+        me=me(_principal(request), address.of_request(request)),
+        model=_model(),
+        conversation_id=conversation_id,
+        sampling_defaults=Sampling(),
+    )
+
+
+@require_safe
+@never_cache
+def shared(request: HttpRequest, token: str) -> HttpResponse:
+    """One trace to read, for whoever has its link; 404 for a link that leads nowhere (any more)."""
+    try:
+        selectors.shared_response(token=token)
+    except Response.DoesNotExist:
+        raise Http404 from None
+    return _page(request, reader={"token": token})
+
+
+@require_safe
+def opened(request: HttpRequest) -> HttpResponse:
+    """A page that opens a trace file, and then needs nobody any more."""
+    return _page(request, reader={"token": None})
+
+
+def _page(request: HttpRequest, **data: Any) -> HttpResponse:
+    page_data = msgspec.to_builtins({"stages": STAGES, "reader": None, **data}, str_keys=True)
+    return render(request, "pages/app.html", {"page_data": page_data})
 
 
 @require_safe
@@ -71,9 +94,4 @@ def _model() -> dict[str, Any] | None:
     worker = workers.alive().order_by("-started_at").first()
     if worker is None:
         return None
-    return {
-        **worker.model_info,
-        "kernel": worker.kernel,
-        "device": worker.device,
-        "fingerprint": worker.fingerprint,
-    }
+    return workers.description(worker)

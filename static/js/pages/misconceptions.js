@@ -224,7 +224,7 @@ function otherBeginnings(context) {
       })),
     }),
     note(greedy ? "At temperature 0 no number is drawn: every seed gives this beginning." : "Another seed draws another number, which can land on another row; every later step then reads another text."),
-    element("p", {}, element("button", {
+    again && element("p", {}, element("button", {
       type: "button", "data-focus": "again", disabled: isActive(response) || response.id === null,
       onclick: () => again(response, otherSeed(seed)),
     }, "Answer again with another seed")),

@@ -26,7 +26,7 @@ export function draw(host, context) {
     data.redacted.length > 0
       ? element("ul", { class: "lines", "aria-label": "Removed before storing" }, data.redacted.map((what) => element("li", {}, `removed: ${what}`)))
       : note("Nothing was redacted."),
-    element("p", {}, "Staff see the record in ", element("a", { href: data.admin_path }, "the admin"), "."),
+    data.admin_path && element("p", {}, "Staff see the record in ", element("a", { href: data.admin_path }, "the admin"), "."),
   ]);
 }
 
