@@ -1,8 +1,10 @@
 """Who owns which block of keys and values, and which computed prompts can be used again.
 
 A block is a fixed number of positions. A prompt's beginning is shared in whole cuts (the decoder's fixed prefill
-pieces), so that what is reused has the bits that computing it again would give. A cut is found by the hash of all
-token ids up to its end; it is private to its owner, except where it lies inside the operator's system prompt.
+pieces), so that what was read as a prompt and is reused has the bits that computing it again would give. What was
+written by decoding, an earlier answer, is reused too and is marked as such: attention over one row sums in another
+order than over a cut of rows. A cut is found by the hash of all token ids up to its end; it is private to its owner,
+except where it lies inside the operator's system prompt.
 Blocks that nobody uses keep their cut until they are needed, least recently used first.
 """
 
@@ -12,19 +14,31 @@ import hashlib
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 Digest = bytes
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A computed piece of a prompt. `traced`: its residual streams were recorded too."""
+    """A computed piece of a sequence. `traced`: its residual streams were recorded too. `decoded`: the positions from
+    and to which it was computed token by token, if any."""
 
     digest: Digest
     blocks: tuple[int, ...]
     traced: bool
+    decoded: Span | None
+
+
+@dataclass
+class Prefix:
+    """The beginning of a prompt that is computed already, in whole cuts. `decoded`: stretches of its positions, from
+    and to, that were computed token by token, as an answer: their last bits differ from a prompt's."""
+
+    blocks: list[int] = field(default_factory=list)
+    decoded: list[Span] = field(default_factory=list)
 
 
 class OutOfBlocks(RuntimeError):
@@ -87,21 +101,25 @@ class BlockAllocator:
                 raise ValueError(f"Block {block} is not in use.")
             self._references[block] -= 1
 
-    def find_prefix(self, digests: Sequence[Digest], *, traced: bool = False) -> list[int]:
-        """Blocks of the longest run of known cuts, from the first on; `traced` accepts recorded cuts only."""
-        blocks: list[int] = []
+    def find_prefix(self, digests: Sequence[Digest], *, traced: bool = False) -> Prefix:
+        """The longest run of known cuts, from the first on; `traced` accepts recorded cuts only."""
+        prefix = Prefix()
         for digest in digests:
             cut = self._cuts.get(digest)
             if cut is None or (traced and not cut.traced):
                 break
             self._cuts.move_to_end(digest)
-            blocks += cut.blocks
-        return blocks
+            prefix.blocks += cut.blocks
+            if cut.decoded is not None:
+                prefix.decoded.append(cut.decoded)
+        return prefix
 
-    def remember(self, digest: Digest, blocks: Sequence[int], *, traced: bool) -> None:
+    def remember(
+        self, digest: Digest, blocks: Sequence[int], *, traced: bool = False, decoded: Span | None = None
+    ) -> None:
         """The cut of this digest lies in these blocks, which are in use. The first to say so is kept."""
         if digest not in self._cuts and not any(block in self._cut_of for block in blocks):
-            cut = self._cuts[digest] = Cut(digest, tuple(blocks), traced)
+            cut = self._cuts[digest] = Cut(digest, tuple(blocks), traced, decoded)
             self._cut_of.update(dict.fromkeys(blocks, cut))
 
     def forget(self, blocks: Iterable[int]) -> None:
@@ -122,13 +140,18 @@ class BlockAllocator:
         The first `num_shared` tokens are the operator's own and the same for every owner.
         """
         found: list[Digest] = []
-        digest = b""
-        for end in range(self._cut, len(token_ids), self._cut):
-            scope = b"" if end <= num_shared else owner.encode()
-            content = array("I", token_ids[end - self._cut : end]).tobytes()
-            digest = hashlib.blake2b(b"\0".join((digest, scope, content)), digest_size=16).digest()
-            found.append(digest)
+        self.extend_digests(found, token_ids[:-1], owner, num_shared)
         return found
+
+    def extend_digests(self, known: list[Digest], token_ids: Sequence[int], owner: str, num_shared: int) -> None:
+        """Adds the digests of the whole cuts that the tokens have beyond the known ones."""
+        digest = known[-1] if known else b""
+        for start in range(self._cut * len(known), len(token_ids) - self._cut + 1, self._cut):
+            end = start + self._cut
+            scope = b"" if end <= num_shared else owner.encode()
+            content = array("I", token_ids[start:end]).tobytes()
+            digest = hashlib.blake2b(b"\0".join((digest, scope, content)), digest_size=16).digest()
+            known.append(digest)
 
 
 def _neighbours(blocks: Sequence[int], count: int, *, from_end: bool) -> list[int]:

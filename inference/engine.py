@@ -138,6 +138,7 @@ class Engine:
             queue_ms=1e3 * (sequence.started - sequence.submitted),
             batch_size=len(self.scheduler.running),
             num_prefix_tokens=sequence.num_prefix_tokens,
+            decoded_prefix=sequence.decoded_prefix,
             max_tokens=sequence.max_tokens,
             recorded=sequence.record,
         )

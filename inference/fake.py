@@ -147,6 +147,7 @@ class FakeEngine:
                 queue_ms=0.0,
                 batch_size=len(self._speeches),
                 num_prefix_tokens=0,
+                decoded_prefix=[],
                 max_tokens=request.sampling.max_tokens,
                 recorded=False,
             ),

@@ -61,7 +61,8 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
 
 
 class ViewRequest(msgspec.Struct, frozen=True, tag="view"):
-    """Ask for one view. `token_ids` (prompt and answer) lets the engine rebuild what it no longer holds."""
+    """Ask for one view. `token_ids` (prompt and answer) lets the engine rebuild what it no longer holds, as it was
+    computed: `decoded_prefix` names the positions [from, to) of the prompt that went through one by one."""
 
     request_id: str
     response_id: str
@@ -69,6 +70,7 @@ class ViewRequest(msgspec.Struct, frozen=True, tag="view"):
     query: dict[str, Any]
     token_ids: list[int]
     num_prompt_tokens: int
+    decoded_prefix: list[tuple[int, int]] = []
 
 
 class Embed(msgspec.Struct, frozen=True, tag="embed"):
@@ -114,6 +116,7 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
     queue_ms: float
     batch_size: int  # sequences running with it, itself included
     num_prefix_tokens: int  # prompt tokens whose K and V were already there
+    decoded_prefix: list[tuple[int, int]]  # positions [from, to) of them that were computed token by token
     max_tokens: int  # what the answer may really have: less than asked for where the context ends before
     recorded: bool  # whether the residual stream is kept; if not, views are rebuilt
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from inference.answer import Answer
-from inference.blocks import BlockAllocator
+from inference.blocks import BlockAllocator, Span
 from inference.messages import Generate
 from inference.model.decoder import CUT, Chunk
 
@@ -30,10 +30,11 @@ class Sequence:
     max_tokens: int
     submitted: float
     record: bool
-    digests: list[bytes] = field(default_factory=list)  # of the prompt's reusable cuts
+    digests: list[bytes] = field(default_factory=list)  # of its whole cuts, as far as they are known
     token_ids: list[int] = field(default_factory=list)  # prompt and answer
     blocks: list[int] = field(default_factory=list)
     num_prefix_tokens: int = 0  # prompt positions found computed
+    decoded_prefix: list[Span] = field(default_factory=list)  # those of them that were computed token by token
     num_computed: int = 0  # positions whose keys and values are in the blocks
     num_cuts: int = 0
     last_turn: int = 0
@@ -136,13 +137,20 @@ class Scheduler:
         return chosen
 
     def computed(self, sequence: Sequence, num_tokens: int) -> None:
-        """`num_tokens` more positions are in the blocks: whole cuts of the prompt can be found from now on."""
+        """`num_tokens` more positions are in the blocks: whole cuts can be found from now on."""
         before, after = sequence.num_computed // CUT, (sequence.num_computed + num_tokens) // CUT
         sequence.num_computed += num_tokens
+        if before == after:
+            return
+        request, num_prompt = sequence.request, sequence.num_prompt_tokens
+        computed = sequence.token_ids[: after * CUT]
+        self.allocator.extend_digests(sequence.digests, computed, request.owner, request.num_shared_tokens)
         per_cut = CUT // self.allocator.block_size
-        for index in range(before, min(after, len(sequence.digests))):
+        for index in range(before, after):
             blocks = sequence.blocks[index * per_cut : (index + 1) * per_cut]
-            self.allocator.remember(sequence.digests[index], blocks, traced=sequence.record)
+            start, end = max(index * CUT, num_prompt), (index + 1) * CUT
+            decoded = (start, end) if start < end else None
+            self.allocator.remember(sequence.digests[index], blocks, traced=sequence.record, decoded=decoded)
 
     def finish(self, sequence: Sequence, *, keep: bool) -> None:
         """Takes a sequence out of queue or batch. `keep` holds its blocks for views; else they are free at once
@@ -183,13 +191,14 @@ class Scheduler:
     def _reserve_where(self, sequence: Sequence, *, traced: bool) -> bool:
         allocator = self.allocator
         prefix = allocator.find_prefix(sequence.digests, traced=traced)
-        allocator.share(prefix)
-        count = allocator.num_needed(sequence.num_prompt_tokens + sequence.max_tokens) - len(prefix)
-        if not self._make_room(count, spared=prefix, traced=traced):
-            allocator.release(prefix)
+        allocator.share(prefix.blocks)
+        count = allocator.num_needed(sequence.num_prompt_tokens + sequence.max_tokens) - len(prefix.blocks)
+        if not self._make_room(count, spared=prefix.blocks, traced=traced):
+            allocator.release(prefix.blocks)
             return False
-        sequence.blocks = prefix + allocator.allocate(count, traced=traced)
-        sequence.num_prefix_tokens = sequence.num_computed = len(prefix) * allocator.block_size
+        sequence.blocks = prefix.blocks + allocator.allocate(count, traced=traced)
+        sequence.num_prefix_tokens = sequence.num_computed = len(prefix.blocks) * allocator.block_size
+        sequence.decoded_prefix = prefix.decoded
         return True
 
     def _may_admit(self) -> bool:
@@ -197,7 +206,7 @@ class Scheduler:
         if not self.waiting or sum(not sequence.is_held for sequence in self.running) >= self._max_running:
             return False
         first, limit = self.waiting[0], self.allocator.num_blocks
-        prefix = self.allocator.find_prefix(first.digests)
+        prefix = self.allocator.find_prefix(first.digests).blocks
         num_new = self.allocator.num_needed(first.num_prompt_tokens + first.max_tokens) - len(prefix)
         return limit - len(self._owned(limit).union(prefix)) >= num_new
 

@@ -60,12 +60,15 @@ class Viewer:
         if not 1 <= request.num_prompt_tokens <= len(token_ids):
             raise QueryError("num_prompt_tokens", f"must be 1 to {len(token_ids)}, not {request.num_prompt_tokens}")
         kept = self._rebuilt
-        if kept is not None and (kept.token_ids, kept.num_prompt_tokens) == (token_ids, request.num_prompt_tokens):
+        decoded = tuple(request.decoded_prefix)
+        asked = (token_ids, request.num_prompt_tokens, decoded)
+        if kept is not None and (kept.token_ids, kept.num_prompt_tokens, kept.decoded_prefix) == asked:
             return kept
         self._rebuilt = None  # its memory may be needed for the next
         engine = self._engine
         blank = Trace(
-            engine.decoder, engine.cache, engine.residuals, (), token_ids, request.num_prompt_tokens, pause=pause
-        )
+            engine.decoder, engine.cache, engine.residuals, (), token_ids, request.num_prompt_tokens, pause=pause,
+            decoded_prefix=decoded,
+        )  # fmt: skip
         self._rebuilt = rebuild(blank)
         return self._rebuilt

@@ -101,6 +101,7 @@ class Generation:
                     # What the engine measured is added to our clock; when its message came says nothing.
                     self._sequence_started_ms = sent_ms + message.queue_ms
                     self._num_prefix_tokens = message.num_prefix_tokens
+                    self._recording.decoded_prefix = message.decoded_prefix
                     self._count()
                 case m.Prefilled():
                     self._prefilled = message
@@ -251,6 +252,7 @@ class Generation:
             num_bytes=ended.num_bytes,
             num_prompt_tokens=num_prompt,
             num_prefix_tokens=ended.num_prefix_tokens,
+            decoded_prefix=self._recording.decoded_prefix,
             rows_computed=prefilled.num_computed + decode_steps,
             rows_reused=prefilled.num_reused + read,
             prefill_ms=ended.prefill_ms,

@@ -301,6 +301,7 @@ def _ending(response: Response, generation: Generation, recording: Recording) ->
         reason = ended.finish
     record = {
         "token_ids": recording.token_ids,
+        "decoded_prefix": recording.decoded_prefix,
         "resources": generation.resources,
         "time_to_first_token_ms": None if first is None else (response.queue_ms or 0.0) + first,
     }

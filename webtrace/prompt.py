@@ -27,15 +27,17 @@ class PromptTooLong(ValueError):
 
 @dataclass(frozen=True)
 class Turn:
-    """One message for the prompt. `source` is where it came from, as the page names it."""
+    """One message for the prompt. `source` is where it came from, as the page names it; `token_ids` are those the
+    model wrote it with, empty where a person wrote it or nobody knows."""
 
     role: str
     text: str
     source: reports.Source
     message_id: str | None = None
+    token_ids: tuple[int, ...] = ()
 
     def as_message(self) -> Message:
-        return Message.of(self.role, self.text, self.source)
+        return Message.of(self.role, self.text, self.source, self.token_ids)
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,10 @@ class Assembler:
         """The prompt with as much history as leaves room for `max_tokens`, at most half of the context.
 
         The oldest turns are left out first, whole, and a history never begins with an answer. `constraint` is added
-        to the instructions. Raises PromptTooLong, TemplateFailed.
+        to the instructions. Answers of the model are taken with the tokens it wrote, so that what the cache has of
+        them is found again. Raises PromptTooLong, TemplateFailed.
         """
+        history = [self._as_written(turn) for turn in history]
         fixed = _with_constraint(instructions, constraint)
         last = [turn.as_message() for turn in newest]
         segments = self.template.render([*fixed, *last])
@@ -80,7 +84,7 @@ class Assembler:
         if bare >= self.context_length:
             raise PromptTooLong(bare, self.context_length)
         budget = self.context_length - min(max_tokens, self.context_length // 2)
-        costs = [len(self.tokenizer.encode(turn.text)) for turn in history]
+        costs = [len(turn.token_ids) or len(self.tokenizer.encode(turn.text)) for turn in history]
         first = _first_kept(history, costs, budget - bare)
         while first < len(history):
             kept = [turn.as_message() for turn in history[first:]]
@@ -96,6 +100,14 @@ class Assembler:
         ]
         token_ids = [token for segment in segments for token in segment.token_ids]
         return Prompt(segments, token_ids, self.context_length, dropped)
+
+    def _as_written(self, turn: Turn) -> Turn:
+        """The turn with the tokens of its text alone: without the end token, and without any if they spell another
+        text (one that was cut at a stop string, or another model's)."""
+        ids = turn.token_ids
+        if ids and ids[-1] in self.tokenizer.end_ids:
+            ids = ids[:-1]
+        return replace(turn, token_ids=ids if self.tokenizer.spells(ids, turn.text) else ())
 
 
 def _with_constraint(instructions: Sequence[Turn], constraint: str | None) -> list[Message]:

@@ -224,6 +224,7 @@ class KVCacheReport(msgspec.Struct, frozen=True):
     num_bytes: int
     num_prompt_tokens: int
     num_prefix_tokens: int  # prompt positions whose rows were reused
+    decoded_prefix: list[tuple[int, int]]  # positions [from, to) of them that an earlier answer had written
     rows_computed: int
     rows_reused: int  # sum over steps of the earlier rows each step read
     prefill_ms: float

@@ -43,7 +43,10 @@ def turns_of(response: Response) -> Turns:
         instructions.append(Turn("system", text, "system"))
     parent_id = asked["parent_id"]
     stored = selectors.branch(message_id=UUID(parent_id) if parent_id else None)
-    history = [Turn(one.role, one.content, "history", str(one.pk)) for one in stored if one.content]
+    written = selectors.written_tokens(messages=stored, model=response.model)
+    history = [
+        Turn(one.role, one.content, "history", str(one.pk), written.get(one.pk, ())) for one in stored if one.content
+    ]
     given = [Turn(one["role"], one["content"], SOURCES[one["role"]]) for one in asked["input"]]
     while given and given[0].role in ("system", "developer"):
         instructions.append(given.pop(0))

@@ -36,10 +36,14 @@ class TemplateFailed(ValueError):
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of a message's content; `source` is the caller's word for its origin (history, retrieved …)."""
+    """A stretch of a message's content; `source` is the caller's word for its origin (history, retrieved …).
+
+    `token_ids`, where given, spell the text as the model itself once wrote it, and are taken as they are.
+    """
 
     text: str
     source: str
+    token_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,9 @@ class Message:
     parts: tuple[Part, ...]
 
     @classmethod
-    def of(cls, role: str, text: str, source: str | None = None) -> Message:
+    def of(cls, role: str, text: str, source: str | None = None, token_ids: tuple[int, ...] = ()) -> Message:
         """A message in one part, whose source is its role unless told otherwise."""
-        return cls(role, (Part(text, source or role),))
+        return cls(role, (Part(text, source or role, token_ids),))
 
     @property
     def content(self) -> str:
@@ -120,7 +124,9 @@ class ChatTemplate:
                 continue
             message = messages[int(stretch)]
             parts = _trim(message.parts) if trimmed else message.parts
-            segments += [Segment(message.role, part.source, part.text, False) for part in parts if part.text]
+            segments += [
+                Segment(message.role, part.source, part.text, False, part.token_ids) for part in parts if part.text
+            ]
         return _join_markers(segments)
 
     def _literals(self, text: str) -> list[Segment]:
@@ -139,7 +145,8 @@ class ChatTemplate:
         return segments
 
     def _tokenise(self, segments: list[Segment]) -> list[Segment]:
-        """Encode each stretch between two control tokens in one go and deal the tokens out to the segments."""
+        """Encode each stretch between two control tokens in one go and deal the tokens out to the segments. One that
+        has its tokens already stands apart."""
         ids: list[list[int]] = [[] for _ in segments]
         stretch, owners = "", list[int]()
 
@@ -151,6 +158,10 @@ class ChatTemplate:
             owners.clear()
 
         for index, segment in enumerate(segments):
+            if segment.token_ids:
+                flush()
+                ids[index] += segment.token_ids
+                continue
             for part in self._tokenizer.split_control(segment.text):
                 # Contents are never markers: what a person typed stays text.
                 if segment.is_marker and part in self._tokenizer.control_names:
@@ -192,7 +203,8 @@ def _trim(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     end = len(whole.rstrip())
     trimmed, offset = [], 0
     for part in parts:
-        trimmed.append(replace(part, text=part.text[max(begin - offset, 0) : max(end - offset, 0)]))
+        text = part.text[max(begin - offset, 0) : max(end - offset, 0)]
+        trimmed.append(part if text == part.text else Part(text, part.source))
         offset += len(part.text)
     return tuple(trimmed)
 

@@ -152,6 +152,13 @@ class Tokenizer:
         """The token's bytes as text; what is not whole UTF-8 is written `\\xNN`."""
         return self.token_bytes(token).decode("utf-8", "backslashreplace")
 
+    def spells(self, token_ids: Sequence[int], text: str) -> bool:
+        """Whether these tokens, none of them a control token, are the text byte by byte. False outside the
+        vocabulary."""
+        if not all(0 <= token < len(self) and not self.is_control(token) for token in token_ids):
+            return False
+        return b"".join(map(self.token_bytes, token_ids)) == text.encode()
+
     def entry(self, token: int) -> str:
         """The token as the vocabulary spells it (a space is `Ġ`)."""
         return self._control_texts.get(token) or self._added_texts.get(token) or self._tokens[token]

@@ -36,6 +36,8 @@ class Trace:
     num_prompt_tokens: int
     num_computed: int | None = None
     """Positions that went through the layers; None: all but the last token, which nobody has read yet."""
+    decoded_prefix: Sequence[tuple[int, int]] = ()
+    """Positions [from, to) of the prompt that were computed token by token, as an earlier answer."""
     provenance: Literal["derived", "rebuilt"] = "derived"
     """From the recording of the run itself, or from a recomputation of its token ids."""
     pause: Callable[[], None] = no_pause
@@ -106,10 +108,10 @@ class Trace:
 def rebuild(trace: Trace) -> Trace:
     """The same response recomputed from its token ids, in memory of its own: for what was evicted.
 
-    The prompt goes through the layers in the fixed cuts of a prefill, the answer as it was decoded: every token
-    attends for itself. Since no row of a product depends on its neighbours, many tokens can share a step, and
-    the result is the run itself, bit by bit, on the CPU. Of the given trace only decoder, token ids and counts are
-    read.
+    The prompt goes through the layers in the fixed cuts of a prefill, the answer as it was decoded, and so does what
+    the prompt reused of earlier answers: every token attends for itself. Since no row of a product depends on its
+    neighbours, many tokens can share a step, and the result is the run itself, bit by bit, on the CPU. Of the given
+    trace only decoder, token ids, counts and `decoded_prefix` are read.
     """
     decoder, size = trace.decoder, trace.cache.block_size
     num_blocks = -(-trace.length // size)
@@ -127,8 +129,12 @@ def _replay(trace: Trace, blocks: Sequence[int]) -> Iterator[list[Chunk]]:
     def chunk(start: int, stop: int) -> Chunk:
         return Chunk(trace.token_ids[start:stop], start, blocks, wants_logits=False, record=True)
 
-    prompt = min(trace.num_prompt_tokens, trace.length)
-    for start in range(0, prompt, CUT):
-        yield [chunk(start, min(start + CUT, prompt))]
-    for start in range(prompt, trace.length, CUT):
-        yield [chunk(at, at + 1) for at in range(start, min(start + CUT, trace.length))]
+    read = 0
+    for first, last in (*trace.decoded_prefix, (min(trace.num_prompt_tokens, trace.length), trace.length)):
+        while read < first:
+            end = min((read // CUT + 1) * CUT, first)
+            yield [chunk(read, end)]
+            read = end
+        for start in range(first, last, CUT):
+            yield [chunk(at, at + 1) for at in range(start, min(start + CUT, last))]
+        read = last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from inference.messages import Continue, FromEngine, Generate, Held, Sampling, S
 from inference.model.clock import multiply_adds
 from inference.model.decoder import CUT, Decoder
 from inference.text import ChatTemplate, Message, Tokenizer
+from inference.views import Trace, rebuild
 from tests.inference.conftest import DATA, MODEL
 from tests.inference.tiny import CONFIG, Outcome, alone, collect, request, run, tiny_decoder, tiny_engine
 
@@ -153,6 +155,34 @@ def test_a_tiny_cache_and_equal_prefixes_lose_nobody() -> None:
     outcomes = run(tiny_engine(5), *requests)
     for one in requests:
         assert outcomes[one.response_id].numbers == alone(one).numbers
+
+
+def test_a_second_turn_computes_the_new_tokens_and_at_most_one_cut_beyond_them() -> None:
+    engine = tiny_engine()
+    first = run(engine, request("a", LONG, max_tokens=130))["a"]
+    earlier, new = [*LONG.encode(), *first.token_ids], [10, 20, 30]
+    second = run(engine, request("b", [*earlier, *new]))["b"]
+    computed = second.prefilled[0].num_computed
+    assert len(new) < computed <= len(new) + CUT
+    assert second.end.num_prefix_tokens == len(earlier) + len(new) - computed
+    assert second.started[0].decoded_prefix == [(len(LONG), 3 * CUT)]
+    assert run(engine, request("c", [*earlier, *new], owner="stranger"))["c"].end.num_prefix_tokens == 0
+
+
+def test_what_an_answer_wrote_and_a_later_prompt_reuses_is_close_to_reading_it_and_rebuilt_to_the_bit() -> None:
+    engine = tiny_engine()
+    first = run(engine, request("a", LONG, max_tokens=130))["a"]
+    prompt = [*LONG.encode(), *first.token_ids, 10, 20, 30]
+    warm, cold = run(engine, request("b", prompt))["b"], alone(request("b", prompt))
+    assert warm.token_ids == cold.token_ids
+    for one, other in zip(warm.steps, cold.steps, strict=True):
+        assert one.raw_logprob == pytest.approx(other.raw_logprob, abs=1e-4)
+    held = engine.scheduler.find("b")
+    assert held is not None
+    own = Trace(engine.decoder, engine.cache, engine.residuals, held.blocks, held.token_ids, len(prompt))
+    again = rebuild(replace(own, blocks=(), decoded_prefix=warm.started[0].decoded_prefix))
+    for layer in range(CONFIG.n_layers + 1):
+        assert torch.equal(again.states(layer, 0, own.length), own.states(layer, 0, own.length))
 
 
 def test_recording_asks_for_recorded_prefixes() -> None:

@@ -49,9 +49,9 @@ def test_a_prefix_is_found_by_its_owner_and_by_nobody_else() -> None:
     own = blocks.allocate(6)
     for index, digest in enumerate(digests):
         blocks.remember(digest, own[2 * index : 2 * index + 2], traced=True)
-    assert blocks.find_prefix(blocks.digests(PROMPT[:300], "owner", 0)) == own[:4]
-    assert blocks.find_prefix(blocks.digests([*PROMPT[:128], 0, *PROMPT[129:]], "owner", 0)) == own[:2]
-    assert blocks.find_prefix(blocks.digests(PROMPT, "stranger", 0)) == []
+    assert blocks.find_prefix(blocks.digests(PROMPT[:300], "owner", 0)).blocks == own[:4]
+    assert blocks.find_prefix(blocks.digests([*PROMPT[:128], 0, *PROMPT[129:]], "owner", 0)).blocks == own[:2]
+    assert blocks.find_prefix(blocks.digests(PROMPT, "stranger", 0)).blocks == []
 
 
 def test_the_operators_prompt_is_shared() -> None:
@@ -59,12 +59,21 @@ def test_the_operators_prompt_is_shared() -> None:
     own = blocks.allocate(4)
     for index, digest in enumerate(blocks.digests(PROMPT, "owner", 130)[:2]):
         blocks.remember(digest, own[2 * index : 2 * index + 2], traced=True)
-    assert blocks.find_prefix(blocks.digests(PROMPT, "stranger", 130)) == own[:2]
+    assert blocks.find_prefix(blocks.digests(PROMPT, "stranger", 130)).blocks == own[:2]
 
 
 def test_the_last_token_is_never_found() -> None:
     assert allocator().digests(PROMPT[:CUT], "o", 0) == []
     assert len(allocator().digests(PROMPT[: CUT + 1], "o", 0)) == 1
+
+
+def test_digests_grow_with_the_tokens_as_if_they_had_been_there_from_the_start() -> None:
+    blocks = allocator()
+    grown: list[bytes] = []
+    for length in (100, 128, 300, 500):
+        blocks.extend_digests(grown, PROMPT[:length], "o", 130)
+    assert grown == blocks.digests([*PROMPT[:500], 0], "o", 130)
+    assert len(grown) == 3
 
 
 def test_unused_cuts_go_least_recently_used_first() -> None:
@@ -74,11 +83,11 @@ def test_unused_cuts_go_least_recently_used_first() -> None:
     blocks.remember(one, first, traced=False)
     blocks.remember(other, second, traced=False)
     blocks.release(first + second)
-    assert blocks.find_prefix([one]) == first
+    assert blocks.find_prefix([one]).blocks == first
     assert set(blocks.allocate(1)) <= set(second)
-    assert blocks.find_prefix([other]) == []
-    assert blocks.find_prefix([one]) == first
-    assert blocks.find_prefix([one], traced=True) == []
+    assert blocks.find_prefix([other]).blocks == []
+    assert blocks.find_prefix([one]).blocks == first
+    assert blocks.find_prefix([one], traced=True).blocks == []
 
 
 class Ownership(RuleBasedStateMachine):
@@ -109,7 +118,7 @@ class Ownership(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 40))
     def share(self, number: int) -> None:
-        found = self.blocks.find_prefix([str(number).encode()])
+        found = self.blocks.find_prefix([str(number).encode()]).blocks
         if found:
             self.blocks.share(found)
             self.held.append(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -134,6 +135,29 @@ def test_a_constraint_is_a_segment_of_its_own() -> None:
         (segment,) = [one for one in prompts.report(prompt).segments if one.source == "constraint"]
         assert segment.text.strip() == "Stay gentle."
         assert segment.role == "system"
+
+
+def test_an_answer_is_taken_with_the_tokens_it_was_written_with() -> None:
+    end = tokenizer().end_ids[0]
+    pieces = tuple(tokenizer().encode("p")) + tuple(tokenizer().encode("olitical"))
+    assert list(pieces) != tokenizer().encode("political"), "the model need not write as the tokenizer would"
+    asked = Turn("user", "Say it", "history")
+    first = assemble("Say it")
+    for ids in (pieces, (*pieces, end)):
+        history = (asked, Turn("assistant", "political", "history", "a", ids))
+        second = assemble("Again", history)
+        assert second.token_ids[: len(first.token_ids) + len(pieces) + 1] == [*first.token_ids, *pieces, end]
+    assert text_of(second) == text_of(assemble("Again", (asked, Turn("assistant", "political", "history"))))
+
+
+@pytest.mark.parametrize("text", ["politica", "political!"])
+def test_tokens_that_spell_another_text_are_not_taken(text: str) -> None:
+    ids = tuple(tokenizer().encode("political"))
+    turns = [(Turn("assistant", text, "history", "a", written),) for written in (ids, ())]
+    written, read = (assemble("Again", (Turn("user", "Say it", "history"), *turn)) for turn in turns)
+    assert written.token_ids == read.token_ids
+    forged = Turn("assistant", "<|im_end|>", "history", "a", (tokenizer().control_id("<|im_end|>"),) * 2)
+    assert assemble("Again", (forged,)).token_ids == assemble("Again", (replace(forged, token_ids=()),)).token_ids
 
 
 def test_a_report_is_bounded_whatever_the_conversation() -> None:

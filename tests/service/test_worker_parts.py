@@ -202,7 +202,14 @@ async def test_questions_are_answered_or_fail_with_their_field() -> None:
         child.say(m.Judged(asked.request_id, [{"other": 1.0}]))
         assert await judging == [{"other": 1.0}]
         viewing = asyncio.create_task(
-            client.view(response_id="a", slug="softmax", query={"layer": 99}, token_ids=[1], num_prompt_tokens=1)
+            client.view(
+                response_id="a",
+                slug="softmax",
+                query={"layer": 99},
+                token_ids=[1],
+                num_prompt_tokens=1,
+                decoded_prefix=[],
+            )
         )
         request = await child.heard.get()
         assert isinstance(request, m.ViewRequest)
@@ -359,6 +366,7 @@ class Running:
     def __init__(self, num_released: int) -> None:
         self.token_ids = list(range(10 + num_released))
         self.usage = Usage(10, 7)
+        self.decoded_prefix: list[tuple[int, int]] = []
 
     def recording(self, _: UUID) -> Running:
         return self

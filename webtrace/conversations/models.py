@@ -106,6 +106,9 @@ class Response(models.Model):
     num_prompt_tokens = models.PositiveIntegerField(default=0)
     num_answer_tokens = models.PositiveIntegerField(default=0)
     num_prefix_tokens = models.PositiveIntegerField(default=0)
+    decoded_prefix = models.JSONField(
+        default=list, help_text="Prompt positions [from, to) whose K and V an earlier answer had written."
+    )
     resources = models.JSONField(default=dict, help_text="Prefill and decode time, time held, blocks, bytes.")
 
     # Times, all by the database's clock, and latencies in milliseconds.
@@ -122,6 +125,13 @@ class Response(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+    @property
+    def numbers_fingerprint(self) -> str:
+        """What this response's numbers depend on: the engine, and where its prompt reused an earlier answer's rows,
+        whose last bits differ from those of a prompt read anew."""
+        spans = ",".join(f"{start}-{end}" for start, end in self.decoded_prefix)
+        return f"{self.fingerprint}/decoded-prefix-{spans}" if spans else self.fingerprint
 
 
 class EventBatch(models.Model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
@@ -61,6 +62,13 @@ def branch(*, message_id: UUID | None) -> list[Message]:
         chain.append(by_id[following])
         following = chain[-1].parent_id
     return chain[::-1]
+
+
+def written_tokens(*, messages: Iterable[Message], model: str) -> dict[UUID, tuple[int, ...]]:
+    """The token ids with which this model wrote those of the messages that are its answers, as far as released."""
+    made = Response.objects.filter(answer__in=list(messages), model=model)
+    rows = made.values_list("answer", "token_ids", "num_prompt_tokens")
+    return {answer: tuple(token_ids[num_prompt:]) for answer, token_ids, num_prompt in rows}
 
 
 def response(*, owner: User, response_id: UUID) -> Response:

@@ -146,10 +146,17 @@ class Engine:
         return reply.embeddings
 
     async def view(
-        self, *, response_id: str, slug: str, query: dict[str, Any], token_ids: list[int], num_prompt_tokens: int
+        self,
+        *,
+        response_id: str,
+        slug: str,
+        query: dict[str, Any],
+        token_ids: list[int],
+        num_prompt_tokens: int,
+        decoded_prefix: list[tuple[int, int]],
     ) -> bytes:
         """One view as safetensors bytes. Raises EngineLost, EngineFailed (with the field that was wrong)."""
-        request = m.ViewRequest(_new_id(), response_id, slug, query, token_ids, num_prompt_tokens)
+        request = m.ViewRequest(_new_id(), response_id, slug, query, token_ids, num_prompt_tokens, decoded_prefix)
         reply = await self._ask(request, m.ViewReply)
         assert reply.body is not None
         return reply.body

@@ -34,6 +34,7 @@ class Recording:
         self._traced = taken.response.trace
         self.unlogged: list[log.Line] = []
         self.token_ids: list[int] = []  # prompt, and the answer as far as it is released
+        self.decoded_prefix: list[tuple[int, int]] = []  # prompt positions whose rows an earlier answer had written
         self.usage = Usage()  # of what was computed
         self.stored: dict[str, Any] = {}
         self._recorder = recorder
@@ -51,6 +52,7 @@ class Recording:
             "num_prompt_tokens": self.usage.input_tokens,
             "num_answer_tokens": self.usage.output_tokens,
             "num_prefix_tokens": self.usage.cached_tokens,
+            "decoded_prefix": self.decoded_prefix,
         }
 
     def emit(self, kind: type[ResponseEvent], **fields: Any) -> None:

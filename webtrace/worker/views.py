@@ -55,6 +55,7 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokeni
     """From what is released so far while the response runs, else from its stored token ids."""
     if recording := recorder.recording(request.response_id):
         token_ids, num_prompt_tokens = recording.token_ids, recording.usage.input_tokens
+        decoded_prefix = recording.decoded_prefix
     else:
         response = await database_sync_to_async(Response.objects.filter(pk=request.response_id).first)()
         if response is None:
@@ -62,6 +63,7 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokeni
         if response.fingerprint != engine.require().fingerprint:
             return ViewResult(code="unavailable", message="This worker runs another model or kernel.")
         token_ids, num_prompt_tokens = response.token_ids, response.num_prompt_tokens
+        decoded_prefix = response.decoded_prefix
     if not token_ids:
         return ViewResult(code="not_found", message="No token of this response was computed.")
     _refuse_unreleased(request, num_prompt_tokens, len(token_ids) - num_prompt_tokens)
@@ -74,6 +76,7 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokeni
         query=query,
         token_ids=token_ids,
         num_prompt_tokens=num_prompt_tokens,
+        decoded_prefix=decoded_prefix,
     )
     return ViewResult(body=with_token_texts(body, tokenizer))
 
