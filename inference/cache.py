@@ -82,14 +82,41 @@ class KVCache:
         """See slots_of."""
         return slots_of(blocks, start, stop, self.block_size, self.rows.device)
 
-    def write(self, layer: int, slots: Slots, keys_and_values: Tensor) -> None:
-        """Stores [2 * n_kv_heads, positions, head_width]."""
-        self.rows[layer, :, slots] = keys_and_values
+    def window(self, blocks: Sequence[int], start: int, stop: int) -> "Window":
+        """Positions 0 to stop - 1 of the sequence that owns `blocks`, of which those from `start` on are new."""
+        return Window(self, self.slots(blocks, start, stop), self.slots(blocks, 0, stop))
 
     def read(self, layer: int, slots: Slots) -> tuple[Tensor, Tensor]:
         """Keys and values of the slots, each [n_kv_heads, positions, head_width]."""
         rows = self.rows[layer, :, slots]
         return rows[: self.n_kv_heads], rows[self.n_kv_heads :]
+
+
+class Window:
+    """One sequence's keys and values as one step sees them: new positions are written, all are read.
+
+    Where they lie side by side, the views of all layers are made at once: one by one they would cost several times
+    as much, in every layer of every step.
+    """
+
+    def __init__(self, cache: KVCache, new: Slots, all_slots: Slots) -> None:
+        self._cache, self._new, self._all = cache, new, all_slots
+        self._written = cache.rows[:, :, new].unbind(0) if isinstance(new, slice) else None
+        self._read = None
+        if isinstance(all_slots, slice):
+            keys, values = torch.split(cache.rows[:, :, all_slots], cache.n_kv_heads, dim=1)
+            self._read = list(zip(keys.unbind(0), values.unbind(0), strict=True))
+
+    def write(self, layer: int, keys_and_values: Tensor) -> None:
+        """Stores the new positions' [2 * n_kv_heads, positions, head_width]."""
+        if self._written is not None:
+            self._written[layer].copy_(keys_and_values)
+        else:
+            self._cache.rows[layer, :, self._new] = keys_and_values
+
+    def read(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of all positions, each [n_kv_heads, positions, head_width]."""
+        return self._cache.read(layer, self._all) if self._read is None else self._read[layer]
 
 
 class ResidualPool:
@@ -124,6 +151,11 @@ class ResidualPool:
     def write(self, slots: Slots, states: Tensor) -> None:
         """Stores [n_layers + 1, positions, width]."""
         self.rows[:, slots] = states
+
+    def place(self, blocks: Sequence[int], start: int, stop: int) -> Tensor | None:
+        """The memory of positions start to stop - 1, [n_layers + 1, positions, width]; None where it is scattered."""
+        slots = self.slots(blocks, start, stop)
+        return self.rows[:, slots] if isinstance(slots, slice) else None
 
     def read(self, layer: int, slots: Slots) -> Tensor:
         """The states entering that layer (n_layers: leaving the last), [positions, width]."""

@@ -5,17 +5,18 @@ The steps are used by the running decoder and by everything that derives a pictu
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from inference.cache import KVCache, Slots
+from inference.cache import Window
 from inference.checkpoint.config import ModelConfig
-from inference.model.clock import StageClock
+from inference.model.clock import Clock
 from inference.model.linear import Linear
 from inference.model.norm import RMSNorm
+from inference.model.qkv import QKV
 from inference.model.rope import rotate
 
 
@@ -27,7 +28,13 @@ def dot_products(queries: Tensor, keys: Tensor) -> Tensor:
 def scale(scores: Tensor, divisor: float) -> Tensor:
     """Scores divided by the root of the width of the vectors (or what the model has instead), so that their spread
     does not grow with it."""
-    return scores * (1 / divisor)
+    return scores * _inverse(divisor)
+
+
+@cache
+def _inverse(number: float) -> Tensor:
+    """As a tensor: to make one of a Python number takes longer than to multiply by it."""
+    return torch.tensor(1 / number)
 
 
 def causal_mask(
@@ -65,41 +72,74 @@ class Capture(Protocol):
         """Weights [n_heads, queries, keys] of the queries at positions start and following."""
 
 
-@dataclass(frozen=True)
-class Span:
-    """The rows of a step that belong to one sequence, and where its keys and values lie."""
+def split_heads(rows: Tensor, n_kv_heads: int) -> Tensor:
+    """[positions, n_heads, head_width] -> [n_kv_heads, heads per kv head * positions, head_width].
 
-    rows: slice
-    start: int
-    """Position of the first row."""
-    new: Slots
-    context: Slots
-    """Slots of positions 0 to the last new one."""
-    allowed: Mapping[int | None, Tensor | None]
-    """By window, the causal mask [queries, keys]; None for a single query that may look at everything before it."""
-
-
-def split_qkv(projected: Tensor, config: ModelConfig) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values out of [positions, heads + 2 kv heads, head_width], as views of it."""
-    turning = config.n_heads + config.n_kv_heads
-    return projected[:, : config.n_heads], projected[:, config.n_heads : turning], projected[:, turning:]
-
-
-def split_heads(rows: Tensor, n_kv_heads: int, head_width: int) -> Tensor:
-    """[positions, n_heads * head_width] -> [n_kv_heads, heads per kv head * positions, head_width].
-
-    The query heads that share one key head become rows of one product.
+    The query heads that share one key head become rows of one product; those of a single position are so already.
     """
-    positions = rows.shape[0]
+    positions, _, head_width = rows.shape
+    if positions == 1:
+        return rows.view(n_kv_heads, -1, head_width)
     heads = rows.view(positions, n_kv_heads, -1, head_width)
     return heads.permute(1, 2, 0, 3).reshape(n_kv_heads, -1, head_width)
 
 
 def join_heads(heads: Tensor, positions: int) -> Tensor:
     """The way back: [n_kv_heads, heads per kv head * positions, head_width] -> [positions, n_heads * head_width]."""
+    if positions == 1:
+        return heads.view(1, -1)
     n_kv_heads, _, head_width = heads.shape
     by_head = heads.view(n_kv_heads, -1, positions, head_width)
     return by_head.permute(2, 0, 1, 3).reshape(positions, -1)
+
+
+class Span:
+    """The rows of a step that belong to one sequence, and the keys and values they meet.
+
+    Every sequence attends by itself: the order of a sum must not depend on who else is in the step.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        qkv: QKV,
+        rows: slice,
+        start: int,
+        window: Window,
+        allowed: Mapping[int | None, Tensor | None],
+    ) -> None:
+        """`start` is the position of the first row. `allowed`, by the layer's window of keys, is the causal mask
+        [queries, keys]; None for a single query that may look at everything before it."""
+        self._config = config
+        self._positions = rows.stop - rows.start
+        self._start = start
+        self._window = window
+        self._allowed = allowed
+        self._queries = qkv.q[rows]
+        self._keys_and_values = qkv.keys_and_values[rows].transpose(0, 1)
+
+    def attend(self, layer: int, clock: Clock, capture: Capture | None) -> Tensor:
+        """What the layer's heads gather for these rows: [positions, n_heads * head_width]."""
+        config, positions = self._config, self._positions
+        self._window.write(layer, self._keys_and_values)
+        keys, values = self._window.read(layer)
+        clock.mark("kv_cache")
+        scores = dot_products(split_heads(self._queries, config.n_kv_heads), keys)
+        clock.mark("scores")
+        scores = scale(scores, config.score_divisor)
+        clock.mark("scale")
+        allowed = self._allowed[config.layers[layer].window]
+        if allowed is not None:
+            by_query = scores.view(config.n_heads, positions, -1)
+            scores = apply_mask(by_query, allowed).view_as(scores)
+            clock.mark("mask")
+        weights = softmax(scores)
+        clock.mark("softmax")
+        if capture is not None:
+            capture.weights(layer, self._start, weights.view(config.n_heads, positions, -1))
+        mixed = join_heads(weighted_sum(weights, values), positions)
+        clock.mark("weighted_sum")
+        return mixed
 
 
 class Attention:
@@ -127,23 +167,20 @@ class Attention:
         self.output = output
         self.post_norm = post_norm
 
-    def project(self, normed: Tensor) -> Tensor:
-        """Queries, keys and values as projected, float32 [positions, heads + 2 kv heads, head_width]."""
-        return self.qkv(normed).float().view(len(normed), -1, self.config.head_width)
+    def project(self, normed: Tensor, qkv: QKV) -> None:
+        """Fills `qkv` with the queries, keys and values of rows [positions, width]."""
+        qkv.rows.copy_(self.qkv(normed).view_as(qkv.rows))
 
-    def normalise(self, projected: Tensor) -> Tensor:
-        """Every head's query and key to a common size, in models that do so; values stay. Same shape."""
-        if self.q_norm is None or self.k_norm is None:
-            return projected
-        config = self.config
-        q, k, v = split_qkv(projected, config)
-        return torch.cat([self.q_norm(q), self.k_norm(k), v], dim=1)
+    def normalise(self, qkv: QKV) -> None:
+        """Every head's query and key to a common size, in models that do so."""
+        if self.q_norm is not None and self.k_norm is not None:
+            qkv.q.copy_(self.q_norm(qkv.q))
+            qkv.k.copy_(self.k_norm(qkv.k))
 
-    def turn(self, projected: Tensor, turns: Tensor | None) -> Tensor:
-        """Queries and keys turned to their positions, in place, in layers that do so; returns `projected`."""
+    def turn(self, qkv: QKV, turns: Tensor | None) -> None:
+        """Queries and keys to their positions, in layers that do so."""
         if turns is not None:
-            rotate(projected[:, : self.config.n_heads + self.config.n_kv_heads], turns)
-        return projected
+            rotate(qkv.pairs, turns)
 
     def update(self, joined: Tensor) -> Tensor:
         """What all heads' outputs add to the states: [positions, n_heads * head_width] -> [positions, width]."""
@@ -153,49 +190,21 @@ class Attention:
     def __call__(
         self,
         states: Tensor,
+        qkv: QKV,
         turns: Tensor | None,
         spans: Sequence[Span],
-        cache: KVCache,
-        clock: StageClock,
+        clock: Clock,
         capture: Capture | None,
     ) -> Tensor:
         """What attention adds to the states: [positions, width] -> [positions, width]."""
         normed = self.norm(states)
         clock.mark("residual_norm")
-        projected = self.project(normed)
+        self.project(normed, qkv)
         clock.mark("qkv")
-        projected = self.turn(self.normalise(projected), turns)
+        self.normalise(qkv)
+        self.turn(qkv, turns)
         clock.mark("positions")
-        mixed = [self._attend(projected[span.rows], span, cache, clock, capture) for span in spans]
+        mixed = [span.attend(self.layer, clock, capture) for span in spans]
         update = self.update(mixed[0] if len(mixed) == 1 else torch.cat(mixed))
         clock.mark("heads")
         return update
-
-    def _attend(
-        self, projected: Tensor, span: Span, cache: KVCache, clock: StageClock, capture: Capture | None
-    ) -> Tensor:
-        """One sequence: its new rows [positions, heads + 2 kv heads, head_width] -> [positions, query width].
-
-        Sequence by sequence, for the order of a sum must not depend on who else is in the step.
-        """
-        config, positions = self.config, len(projected)
-        cache.write(self.layer, span.new, projected[:, config.n_heads :].transpose(0, 1))
-        keys, values = cache.read(self.layer, span.context)
-        clock.mark("kv_cache")
-        queries = split_heads(projected[:, : config.n_heads], config.n_kv_heads, config.head_width)
-        scores = dot_products(queries, keys)
-        clock.mark("scores")
-        scores = scale(scores, config.score_divisor)
-        clock.mark("scale")
-        allowed = span.allowed[self.kind.window]
-        if allowed is not None:
-            by_query = scores.view(config.n_heads, positions, -1)
-            scores = apply_mask(by_query, allowed).view_as(scores)
-            clock.mark("mask")
-        weights = softmax(scores)
-        clock.mark("softmax")
-        if capture is not None:
-            capture.weights(self.layer, span.start, weights.view(config.n_heads, positions, -1))
-        mixed = join_heads(weighted_sum(weights, values), positions)
-        clock.mark("weighted_sum")
-        return mixed

@@ -1,7 +1,8 @@
 """The decoder: token ids in, logits out, keys, values and residual streams kept on the way."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -9,12 +10,13 @@ from torch import Tensor
 from inference.cache import KVCache, ResidualPool
 from inference.checkpoint import Checkpoint, ModelConfig, Rotary
 from inference.model.attention import Attention, Capture, Span, causal_mask
-from inference.model.clock import StageClock
+from inference.model.clock import SILENT, Clock
 from inference.model.embedding import embedding_lookup
 from inference.model.feed_forward import FeedForward
 from inference.model.linear import Linear, make_head, make_linear
 from inference.model.norm import RMSNorm
 from inference.model.plan import KernelPlan, make_plan
+from inference.model.qkv import QKV
 from inference.model.rope import rotary_table
 
 CUT = 128
@@ -35,6 +37,11 @@ class Chunk:
     wants_logits: bool
     record: bool
     """Whether to keep the residual stream of these positions."""
+
+    @property
+    def end(self) -> int:
+        """The position after the last of them."""
+        return self.start + len(self.token_ids)
 
 
 @dataclass(frozen=True)
@@ -135,7 +142,7 @@ class Decoder:
         chunks: Sequence[Chunk],
         cache: KVCache,
         residuals: ResidualPool | None = None,
-        clock: StageClock | None = None,
+        clock: Clock = SILENT,
         capture: Capture | None = None,
     ) -> Tensor:
         """Computes the new tokens of every chunk; writes their keys, values and (if recorded) states.
@@ -146,26 +153,49 @@ class Decoder:
         Returns logits of the last token of each chunk that wants them, float32 [chunks that want, vocabulary].
         Raises ValueError for an empty or overlong chunk, an unknown token id, or blocks that do not suffice.
         """
-        clock = clock or StageClock()
+        layers = self.layer_by_layer(chunks, cache, residuals, clock, capture)
+        while True:
+            try:
+                next(layers)
+            except StopIteration as end:
+                logits: Tensor = end.value
+                return logits
+
+    def layer_by_layer(
+        self,
+        chunks: Sequence[Chunk],
+        cache: KVCache,
+        residuals: ResidualPool | None = None,
+        clock: Clock = SILENT,
+        capture: Capture | None = None,
+    ) -> Generator[None, None, Tensor]:
+        """The same in pieces: stops after every layer, in inference mode as the caller sets it."""
         self._check(chunks)
         token_ids = torch.tensor([i for chunk in chunks for i in chunk.token_ids], device=self.device)
-        spans = _spans(chunks, cache, {kind.window for kind in self.config.layers})
+        qkv = QKV(self.config, len(token_ids), self.device)
+        spans = _spans(self.config, chunks, cache, qkv)
         turns = {
-            rotary: torch.cat([table[c.start : c.start + len(c.token_ids)] for c in chunks])
+            rotary: torch.cat([table[chunk.start : chunk.end] for chunk in chunks])
             for rotary, table in self.turns.items()
         }
-        states = embedding_lookup(self.embedding, token_ids, self.config.embedding_multiplier)
-        stream = [states]
+        recorded_in_place = _place(chunks, residuals)
+        if recorded_in_place is None:
+            stream = torch.empty(self.config.n_layers + 1, len(token_ids), self.config.width, device=self.device)
+        else:
+            stream = recorded_in_place
+        states = stream[0]
+        states.copy_(embedding_lookup(self.embedding, token_ids, self.config.embedding_multiplier))
         clock.mark("embeddings")
-        for layer in self.layers:
+        for layer, new_states in zip(self.layers, stream[1:].unbind(0), strict=True):
             attention = layer.attention
-            states = states + attention(states, turns.get(attention.kind.rotary), spans, cache, clock, capture)
-            states = states + layer.feed_forward(states, clock)
-            stream.append(states)
-        if residuals is not None and any(chunk.record for chunk in chunks):
-            _record(chunks, spans, torch.stack(stream), residuals)
+            middle = states + attention(states, qkv, turns.get(attention.kind.rotary), spans, clock, capture)
+            states = torch.add(middle, layer.feed_forward(middle, clock), out=new_states)
+            yield
+        if residuals is not None and recorded_in_place is None:
+            _record(chunks, stream, residuals)
         clock.mark("residual_norm")
-        last = [span.rows.stop - 1 for chunk, span in zip(chunks, spans, strict=True) if chunk.wants_logits]
+        ends = accumulate(len(chunk.token_ids) for chunk in chunks)
+        last = [end - 1 for end, chunk in zip(ends, chunks, strict=True) if chunk.wants_logits]
         logits = self.logits(states[last]) if last else torch.empty(0, self.config.vocabulary)
         clock.mark("logits")
         return logits
@@ -178,7 +208,7 @@ class Decoder:
         if not chunks:
             raise ValueError("chunks: a step needs at least one")
         for chunk in chunks:
-            count, end = len(chunk.token_ids), chunk.start + len(chunk.token_ids)
+            count, end = len(chunk.token_ids), chunk.end
             if not 1 <= count <= CUT:
                 raise ValueError(f"token_ids: a chunk has 1 to {CUT} tokens, not {count}")
             if not chunk.start >= 0 or end > self.config.context_length:
@@ -189,35 +219,38 @@ class Decoder:
                 raise ValueError(f"token_ids: must be 0 to {self.config.vocabulary - 1}")
 
 
-def _spans(chunks: Sequence[Chunk], cache: KVCache, windows: Set[int | None]) -> list[Span]:
+def _spans(config: ModelConfig, chunks: Sequence[Chunk], cache: KVCache, qkv: QKV) -> list[Span]:
+    widths = {kind.window for kind in config.layers}
     spans, row = [], 0
     for chunk in chunks:
-        count = len(chunk.token_ids)
-        end = chunk.start + count
-        spans.append(
-            Span(
-                rows=slice(row, row + count),
-                start=chunk.start,
-                new=cache.slots(chunk.blocks, chunk.start, end),
-                context=cache.slots(chunk.blocks, 0, end),
-                allowed={window: _mask(chunk, window, cache.rows.device) for window in windows},
-            )
-        )
-        row += count
+        stop = row + len(chunk.token_ids)
+        window = cache.window(chunk.blocks, chunk.start, chunk.end)
+        allowed = {width: _mask(chunk, width, cache.rows.device) for width in widths}
+        spans.append(Span(config, qkv, slice(row, stop), chunk.start, window, allowed))
+        row = stop
     return spans
 
 
 def _mask(chunk: Chunk, window: int | None, device: torch.device) -> Tensor | None:
     count = len(chunk.token_ids)
-    end = chunk.start + count
-    if count == 1 and (window is None or end <= window):
+    if count == 1 and (window is None or chunk.end <= window):
         return None
-    return causal_mask(chunk.start, count, end, device, window=window)
+    return causal_mask(chunk.start, count, chunk.end, device, window=window)
 
 
-def _record(chunks: Sequence[Chunk], spans: Sequence[Span], stream: Tensor, residuals: ResidualPool) -> None:
+def _place(chunks: Sequence[Chunk], residuals: ResidualPool | None) -> Tensor | None:
+    """The pool's own memory for the residual stream, [n_layers + 1, rows, width], where a recorded chunk has the step
+    for itself: then nothing needs to be copied."""
+    if residuals is None or len(chunks) > 1 or not chunks[0].record:
+        return None
+    return residuals.place(chunks[0].blocks, chunks[0].start, chunks[0].end)
+
+
+def _record(chunks: Sequence[Chunk], stream: Tensor, residuals: ResidualPool) -> None:
     """Stores the rows of the recorded chunks. stream [n_layers + 1, rows, width]."""
-    for chunk, span in zip(chunks, spans, strict=True):
+    row = 0
+    for chunk in chunks:
+        stop = row + len(chunk.token_ids)
         if chunk.record:
-            end = chunk.start + len(chunk.token_ids)
-            residuals.write(residuals.slots(chunk.blocks, chunk.start, end), stream[:, span.rows])
+            residuals.write(residuals.slots(chunk.blocks, chunk.start, chunk.end), stream[:, row:stop])
+        row = stop

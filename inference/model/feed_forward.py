@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from inference.checkpoint.config import Activation, ModelConfig
-from inference.model.clock import StageClock
+from inference.model.clock import SILENT, Clock
 from inference.model.linear import Linear
 from inference.model.norm import RMSNorm
 
@@ -39,7 +39,7 @@ class FeedForward:
         update = self.down(activation)
         return update if self.post_norm is None else self.post_norm(update.float())
 
-    def __call__(self, states: Tensor, clock: StageClock) -> Tensor:
+    def __call__(self, states: Tensor, clock: Clock = SILENT) -> Tensor:
         """What the block adds to the states: [positions, width] -> [positions, width]."""
         normed = self.norm(states)
         clock.mark("residual_norm")

@@ -95,9 +95,7 @@ class Int4Linear:
         self.scales_and_zeros = torch.from_numpy(np.ascontiguousarray(by_group)).bfloat16()
 
     def __call__(self, rows: Tensor) -> Tensor:
-        product: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
-            rows.bfloat16(), self.packed, GROUP, self.scales_and_zeros
-        )
+        product: Tensor = torch._weight_int4pack_mm_for_cpu(rows.bfloat16(), self.packed, GROUP, self.scales_and_zeros)
         return product
 
 

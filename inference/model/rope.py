@@ -17,20 +17,23 @@ def rotary_angles(positions: Tensor, head_width: int, rotary: Rotary) -> Tensor:
 
 
 def rotary_table(context_length: int, head_width: int, rotary: Rotary) -> Tensor:
-    """cos + i sin of every position's angles, times the magnitude: complex64 [context_length, head_width / 2]."""
+    """cos + i sin of every position's angles, times the magnitude: complex64 [context_length, 1, head_width / 2]."""
     angles = rotary_angles(torch.arange(context_length), head_width, rotary)
-    return torch.polar(torch.full_like(angles, rotary.magnitude), angles).to(torch.complex64)
+    return torch.polar(torch.full_like(angles, rotary.magnitude), angles).to(torch.complex64)[:, None]
 
 
-def rotate(vectors: Tensor, turns: Tensor) -> Tensor:
-    """Turns every adjacent pair (2j, 2j + 1) of each head by its angle, in place; returns `vectors`.
+def as_pairs(vectors: Tensor) -> Tensor:
+    """Every adjacent pair (2j, 2j + 1) of float32 [positions, heads, head_width] as one complex number: a view."""
+    return torch.view_as_complex(vectors.view(*vectors.shape[:-1], -1, 2))
 
-    vectors float32 [positions, heads, head_width], turns complex64 [positions, head_width / 2]. A pair is one
+
+def rotate(pairs: Tensor, turns: Tensor) -> Tensor:
+    """Turns every pair of each head by its angle, in place; returns `pairs`.
+
+    pairs complex64 [positions, heads, head_width / 2], turns complex64 [positions, 1, head_width / 2]. A pair is one
     complex number, so the turn is one multiplication.
     """
-    pairs = torch.view_as_complex(vectors.view(*vectors.shape[:-1], -1, 2))
-    pairs.mul_(turns[:, None])
-    return vectors
+    return pairs.mul_(turns)
 
 
 def _frequencies(rotary: Rotary, head_width: int) -> Tensor:

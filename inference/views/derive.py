@@ -15,9 +15,9 @@ from inference.model.attention import (
     scale,
     softmax,
     split_heads,
-    split_qkv,
     weighted_sum,
 )
+from inference.model.qkv import QKV
 from inference.views.trace import Trace
 
 
@@ -41,14 +41,14 @@ def project(trace: Trace, layer: int, start: int, stop: int) -> Projections:
     """Projects positions start to stop - 1 as the running attention does."""
     config, attention = trace.decoder.config, trace.decoder.layers[layer].attention
     normed = attention.norm(trace.states(layer, start, stop))
-    projected = attention.project(normed)
-    unturned = attention.normalise(projected)
+    qkv = QKV(config, stop - start, trace.decoder.device)
+    attention.project(normed, qkv)
+    projected_q, projected_k = qkv.q.clone(), qkv.k.clone()
+    attention.normalise(qkv)
+    unturned_q, unturned_k = qkv.q.clone(), qkv.k.clone()
     turns = trace.decoder.turns.get(attention.kind.rotary)
-    turned = attention.turn(unturned.clone(), None if turns is None else turns[start:stop])
-    projected_q, projected_k, _ = split_qkv(projected, config)
-    unturned_q, unturned_k, v = split_qkv(unturned, config)
-    q, k, _ = split_qkv(turned, config)
-    return Projections(normed, projected_q, projected_k, unturned_q, unturned_k, q, k, v)
+    attention.turn(qkv, None if turns is None else turns[start:stop])
+    return Projections(normed, projected_q, projected_k, unturned_q, unturned_k, qkv.q, qkv.k, qkv.v)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def attend(
     q = project(trace, layer, start, stop).q
     keys, values = trace.keys_and_values(layer, num_keys)
     if head is None:
-        queries = split_heads(q, config.n_kv_heads, config.head_width)
+        queries = split_heads(q, config.n_kv_heads)
     else:
         shared = head // config.heads_per_kv_head
         queries, keys, values = q[None, :, head], keys[shared : shared + 1], values[shared : shared + 1]

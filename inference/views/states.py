@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from inference.model.clock import StageClock
 from inference.model.embedding import cosine
 from inference.model.feed_forward import gated_activation
 from inference.views.derive import attend
@@ -52,7 +51,7 @@ def residual_norm(trace: Trace, query: Query) -> View:
     old = stream[layer]
     attention_update = block.attention.update(attend(trace, layer, position, position + 1).mixed())[0].float()
     middle = old + attention_update
-    feed_forward_update = block.feed_forward(middle[None], StageClock())[0].float()
+    feed_forward_update = block.feed_forward(middle[None])[0].float()
     new = middle + feed_forward_update
     vectors = {
         "old": old,

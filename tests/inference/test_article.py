@@ -80,5 +80,5 @@ def test_embedding_lookup() -> None:
 def test_the_decoder_computes_with_these_very_functions() -> None:
     assert vars(decoder)["embedding_lookup"] is embedding.embedding_lookup
     assert vars(decoder)["causal_mask"] is attention.causal_mask
-    names = attention.Attention._attend.__code__.co_names
+    names = attention.Span.attend.__code__.co_names
     assert {"dot_products", "scale", "apply_mask", "softmax", "weighted_sum"} <= set(names)
