@@ -1,7 +1,8 @@
 """The engine process itself: `python -m inference.child`, messages in on stdin, messages out on stdout.
 
-A thread reads; the main thread steps. Generation comes first: of everything else (views, embeddings, judging) one
-piece is done between two steps.
+A thread reads; the main thread steps. Generation comes first: of everything else one piece is done between two steps.
+A judgement or an embedding is one piece, and never waits for a view: answers that run may wait for it. A view has as
+many pieces as it needs to hold up no step for longer than a step.
 """
 
 from __future__ import annotations
@@ -60,14 +61,17 @@ class Loop:
         self._machine = machine
         self._inbox = inbox
         self._pipe = pipe
-        self._asides: deque[ViewRequest | Embed | Judge] = deque()
+        self._texts: deque[Embed | Judge] = deque()
+        self._views: deque[ViewRequest] = deque()
         self._stopping = False
 
     def run(self) -> None:
         while not self._stopping:
-            self._take_messages(wait=not (self._asides or self._machine.has_work))
-            if self._asides:
-                self._write([self._answer(self._asides.popleft())])
+            self._take_messages(wait=not (self._texts or self._views or self._machine.has_work))
+            if self._texts:
+                self._read_text()
+            elif self._views:
+                self._write([self._machine.view(self._views.popleft(), self._pause)])
             self._step()
 
     def _take_messages(self, *, wait: bool = False) -> None:
@@ -84,26 +88,26 @@ class Loop:
                     self._machine.cancel(message.response_id)
                 case Shutdown():
                     self._stopping = True
-                case _:
-                    self._asides.append(message)
+                case ViewRequest():
+                    self._views.append(message)
+                case Embed() | Judge():
+                    self._texts.append(message)
 
     def _step(self) -> None:
         if self._machine.has_work:
             self._write(self._machine.step())
 
     def _pause(self) -> None:
-        """In the middle of a long view: let generation go on."""
+        """Between two pieces of a view: let generation go on."""
         self._take_messages()
+        if self._texts:
+            self._read_text()
         self._step()
 
-    def _answer(self, request: ViewRequest | Embed | Judge) -> FromEngine:
-        match request:
-            case ViewRequest():
-                return self._machine.view(request, self._pause)
-            case Embed():
-                return self._machine.embed(request)
-            case Judge():
-                return self._machine.judge(request)
+    def _read_text(self) -> None:
+        message = self._texts.popleft()
+        reply = self._machine.embed(message) if isinstance(message, Embed) else self._machine.judge(message)
+        self._write([reply])
 
     def _write(self, messages: list[FromEngine]) -> None:
         if messages:

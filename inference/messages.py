@@ -60,17 +60,25 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
     response_id: str
 
 
+class Subject(msgspec.Struct, frozen=True):
+    """A response to look into: enough to find what the engine recorded of it, or to rebuild it."""
+
+    response_id: str
+    fingerprint: str  # of the engine that computed it: another one refuses
+    token_ids: list[int]  # prompt and answer, as far as they may be seen
+    num_prompt_tokens: int
+    decoded_prefix: list[tuple[int, int]] = []  # positions [from, to) of the prompt that went through one by one
+    logprobs: list[float | None] = []  # raw ones of the answer as recorded, to compare what is rebuilt with
+
+
 class ViewRequest(msgspec.Struct, frozen=True, tag="view"):
-    """Ask for one view. `token_ids` (prompt and answer) lets the engine rebuild what it no longer holds, as it was
-    computed: `decoded_prefix` names the positions [from, to) of the prompt that went through one by one."""
+    """Ask for one view of a response, or of two that are compared."""
 
     request_id: str
-    response_id: str
     slug: str
     query: dict[str, Any]
-    token_ids: list[int]
-    num_prompt_tokens: int
-    decoded_prefix: list[tuple[int, int]] = []
+    subject: Subject
+    other: Subject | None = None
 
 
 class Embed(msgspec.Struct, frozen=True, tag="embed"):

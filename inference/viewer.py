@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from contextlib import ExitStack
+from dataclasses import replace
 
 from inference.engine import Engine
-from inference.messages import ViewReply, ViewRequest
-from inference.views import VIEWS, QueryError, Trace, parse_query, rebuild
+from inference.messages import Subject, ViewReply, ViewRequest
+from inference.query import QueryError, parse_query
+from inference.views import VIEWS, Trace, rebuild
 
 logger = logging.getLogger(__name__)
 MAX_REPLY_BYTES = 1 << 20
+MAX_REBUILT = 2
+"""Recomputed responses that are kept, least recently looked-at first out: as many as a comparison needs."""
+
+Pause = Callable[[], None]
 
 
 class Viewer:
-    """Looks into the responses of one engine. The latest recomputed response is kept: who looks once looks again."""
+    """Looks into the responses of one engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._rebuilt: Trace | None = None
+        self._rebuilt: OrderedDict[Hashable, Trace] = OrderedDict()
 
-    def answer(self, request: ViewRequest, pause: Callable[[], None]) -> ViewReply:
-        """`pause` is called between the cuts of a recomputation, so that running responses go on."""
+    def answer(self, request: ViewRequest, pause: Pause) -> ViewReply:
+        """`pause` is called between the pieces of what takes long, so that running responses go on."""
         try:
-            derive = VIEWS.get(request.slug)
-            if derive is None:
-                raise QueryError("slug", f"must be one of {', '.join(VIEWS)}, not {request.slug!r}")
-            body = derive(self._trace(request, pause), parse_query(request.query)).to_bytes()
+            query = parse_query(request.slug, request.query)
+            with ExitStack() as held:
+                other = None if request.other is None else self._trace(request.other, pause, held)
+                trace = self._trace(request.subject, pause, held, other)
+                body = VIEWS[request.slug](trace, query).to_bytes()
             if len(body) > MAX_REPLY_BYTES:
                 raise QueryError("query", f"{len(body)} bytes; at most {MAX_REPLY_BYTES} at once: ask for a part")
         except QueryError as error:
@@ -36,39 +45,48 @@ class Viewer:
             return ViewReply(request.request_id, error=f"The view failed: {error}")
         return ViewReply(request.request_id, body=body)
 
-    def _trace(self, request: ViewRequest, pause: Callable[[], None]) -> Trace:
+    def _trace(self, subject: Subject, pause: Pause, held: ExitStack, other: Trace | None = None) -> Trace:
+        """What is recorded of the response, its blocks kept from others until `held` is closed; else a rebuilt one."""
         engine = self._engine
-        sequence = engine.scheduler.find(request.response_id)
+        if subject.fingerprint != engine.decoder.fingerprint:
+            was, now = subject.fingerprint, engine.decoder.fingerprint
+            raise QueryError("response_id", f"was computed by {was}; this engine is {now}, its numbers are others")
+        sequence = engine.scheduler.find(subject.response_id)
         if sequence is not None and sequence.is_reading and not sequence.ended:
             raise QueryError("response_id", "the prompt is still being read")
-        if sequence is not None and sequence.record and sequence.blocks:
-            # The asker names the tokens that may be seen; the sequence can be ahead of them.
-            seen = tuple(sequence.token_ids[: len(request.token_ids)])
-            return Trace(
-                engine.decoder,
-                engine.cache,
-                engine.residuals,
-                sequence.blocks,
-                seen,
-                sequence.num_prompt_tokens,
-                min(sequence.num_computed, len(seen) - 1),
-            )
-        return self._rebuild(request, pause)
+        if sequence is None or not sequence.record or not sequence.blocks:
+            return self._rebuild(subject, pause, other)
+        allocator = engine.scheduler.allocator
+        blocks = sequence.blocks[: allocator.num_needed(sequence.num_computed)]
+        allocator.share(blocks)
+        held.callback(allocator.release, blocks)
+        # The asker names the tokens that may be seen; the sequence can be ahead of them.
+        seen = tuple(sequence.token_ids[: len(subject.token_ids)])
+        return Trace(
+            engine.decoder,
+            engine.cache,
+            engine.residuals,
+            blocks,
+            seen,
+            sequence.num_prompt_tokens,
+            min(sequence.num_computed, len(seen) - 1),
+            decoded_prefix=tuple(sequence.decoded_prefix),
+            pause=pause,
+            other=other,
+        )
 
-    def _rebuild(self, request: ViewRequest, pause: Callable[[], None]) -> Trace:
-        token_ids = tuple(request.token_ids)
-        if not 1 <= request.num_prompt_tokens <= len(token_ids):
-            raise QueryError("num_prompt_tokens", f"must be 1 to {len(token_ids)}, not {request.num_prompt_tokens}")
-        kept = self._rebuilt
-        decoded = tuple(request.decoded_prefix)
-        asked = (token_ids, request.num_prompt_tokens, decoded)
-        if kept is not None and (kept.token_ids, kept.num_prompt_tokens, kept.decoded_prefix) == asked:
-            return kept
-        self._rebuilt = None  # its memory may be needed for the next
-        engine = self._engine
-        blank = Trace(
-            engine.decoder, engine.cache, engine.residuals, (), token_ids, request.num_prompt_tokens, pause=pause,
-            decoded_prefix=decoded,
-        )  # fmt: skip
-        self._rebuilt = rebuild(blank)
-        return self._rebuilt
+    def _rebuild(self, subject: Subject, pause: Pause, other: Trace | None) -> Trace:
+        token_ids = tuple(subject.token_ids)
+        if not 1 <= subject.num_prompt_tokens <= len(token_ids):
+            raise QueryError("num_prompt_tokens", f"must be 1 to {len(token_ids)}, not {subject.num_prompt_tokens}")
+        decoded = tuple(subject.decoded_prefix)
+        key = (subject.num_prompt_tokens, token_ids, decoded, bool(subject.logprobs))
+        kept = self._rebuilt.pop(key, None)
+        if kept is None:
+            while len(self._rebuilt) >= MAX_REBUILT:
+                self._rebuilt.popitem(last=False)  # its memory may be needed for the next
+            engine = self._engine
+            blank = Trace(engine.decoder, engine.cache, engine.residuals, (), token_ids, subject.num_prompt_tokens)
+            kept = rebuild(replace(blank, decoded_prefix=decoded, pause=pause), subject.logprobs)
+        self._rebuilt[key] = kept
+        return replace(kept, pause=pause, other=other)

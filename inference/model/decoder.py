@@ -13,7 +13,7 @@ from inference.model.attention import Attention, Capture, Span, causal_mask
 from inference.model.clock import SILENT, Clock
 from inference.model.embedding import embedding_lookup
 from inference.model.feed_forward import FeedForward
-from inference.model.linear import Linear, make_head, make_linear
+from inference.model.linear import DenseLinear, Int8Head, Linear, make_head, make_linear
 from inference.model.norm import RMSNorm
 from inference.model.plan import KernelPlan, make_plan
 from inference.model.qkv import QKV
@@ -64,7 +64,7 @@ class Decoder:
         embedding: Tensor,
         layers: Sequence[Layer],
         final_norm: RMSNorm,
-        head: Linear,
+        head: DenseLinear | Int8Head,
     ) -> None:
         self.config = config
         self.plan = plan
@@ -203,6 +203,10 @@ class Decoder:
     def logits(self, states: Tensor) -> Tensor:
         """The vocabulary's logits of states that left a layer: [n, width] -> float32 [n, vocabulary]."""
         return self.head(self.final_norm(states)).float()
+
+    def vocabulary_row(self, token: int) -> Tensor:
+        """The output head's weights for one token: float32 [width]."""
+        return self.head.weight[token].float()
 
     def _check(self, chunks: Sequence[Chunk]) -> None:
         if not chunks:

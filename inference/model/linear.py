@@ -66,7 +66,7 @@ class Int8Head:
     NUM_REFINED = 128
 
     def __init__(self, weight: Tensor) -> None:
-        self._weight = weight
+        self.weight = weight
         self._coarse = Int8Linear(weight)
         self._count = min(self.NUM_REFINED, len(weight))
 
@@ -76,7 +76,7 @@ class Int8Head:
         best = logits.topk(self._count, sorted=False).indices
         # Row by row: a batched product sums a single row in another order than several.
         for row, ids, state in zip(logits, best, rows, strict=True):
-            row[ids] = torch.mv(self._weight[ids], state)
+            row[ids] = torch.mv(self.weight[ids], state)
         return logits
 
 
@@ -136,7 +136,7 @@ def _make_product(kind: str, checkpoint: Checkpoint, names: Sequence[str], devic
     return DenseLinear(dense.to(device, torch.bfloat16 if kind == "bfloat16" else torch.float32))
 
 
-def make_head(kind: str, weight: Tensor) -> Linear:
+def make_head(kind: str, weight: Tensor) -> DenseLinear | Int8Head:
     """The product with the matrix of the vocabulary, float32 [vocabulary, width]: float32, bfloat16 or int8."""
     if kind == "int8":
         return Int8Head(weight)

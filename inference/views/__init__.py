@@ -1,19 +1,20 @@
 """What can be seen inside a response: every view derives exactly the slice asked for from what was kept.
 
-`VIEWS[slug](trace, query)` returns a View or raises QueryError. A trace whose recording was evicted is made whole
-again by `rebuild`.
+`VIEWS[slug](trace, query)` returns a View or raises QueryError; what each takes stands in `inference.query`. A trace
+whose recording was evicted is made whole again by `rebuild`.
 """
 
 from collections.abc import Callable
 
 import torch
 
-from inference.views import attention, maps, output, states, what_if
-from inference.views.query import Query, QueryError, parse_query
-from inference.views.trace import Trace, rebuild
+from inference.query import Query
+from inference.views import ablation, attention, attribution, contextual, maps, output, states, what_if
+from inference.views.rebuild import rebuild
+from inference.views.trace import Agreement, Trace
 from inference.views.view import View
 
-__all__ = ["VIEWS", "Query", "QueryError", "Trace", "View", "parse_query", "rebuild"]
+__all__ = ["VIEWS", "Agreement", "Trace", "View", "rebuild"]
 
 _DERIVED: dict[str, Callable[[Trace, Query], View]] = {
     "embeddings": states.embeddings,
@@ -31,11 +32,14 @@ _DERIVED: dict[str, Callable[[Trace, Query], View]] = {
     "feed_forward": states.feed_forward,
     "logits": output.logits,
     "lens": output.lens,
+    "attribution": attribution.attribution,
+    "ablation": ablation.ablation,
     "probabilities": output.probabilities,
     "what_if": what_if.what_if,
     "kv_cache": output.kv_cache,
+    "contextual": contextual.contextual,
 }
 VIEWS: dict[str, Callable[[Trace, Query], View]] = {
     slug: torch.inference_mode()(derive) for slug, derive in _DERIVED.items()
 }
-"""Views by slug: those of the stages, and attention (map of a head), heads_grid, lens and what_if beside them."""
+"""Views by slug: all of `inference.query.ASKED` but `tokens`, which takes no tensors."""

@@ -9,8 +9,8 @@ import torch
 
 from inference.model.embedding import cosine
 from inference.model.rope import rotary_angles
-from inference.views.derive import Rows, attend, entropy, project
-from inference.views.query import Query, within
+from inference.query import Query, within
+from inference.views.derive import Rows, attend, entropy, mixed_at, project
 from inference.views.trace import Trace
 from inference.views.view import View, array
 
@@ -194,7 +194,7 @@ def heads(trace: Trace, query: Query) -> View:
     """
     layer, position = trace.layer(query), trace.position(query)
     config = trace.decoder.config
-    joined = attend(trace, layer, position, position + 1).mixed()
+    joined = mixed_at(trace, layer, position)
     attention = trace.decoder.layers[layer].attention
     projected = attention.output(joined)[0].float()
     by_head = joined.view(config.n_heads, config.head_width)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from inference.checkpoint.config import ModelConfig
 from inference.model.attention import (
     apply_mask,
     causal_mask,
@@ -17,6 +18,7 @@ from inference.model.attention import (
     split_heads,
     weighted_sum,
 )
+from inference.model.decoder import Decoder
 from inference.model.qkv import QKV
 from inference.views.trace import Trace
 
@@ -39,15 +41,20 @@ class Projections:
 
 def project(trace: Trace, layer: int, start: int, stop: int) -> Projections:
     """Projects positions start to stop - 1 as the running attention does."""
-    config, attention = trace.decoder.config, trace.decoder.layers[layer].attention
-    normed = attention.norm(trace.states(layer, start, stop))
-    qkv = QKV(config, stop - start, trace.decoder.device)
+    return project_states(trace.decoder, layer, trace.states(layer, start, stop), start)
+
+
+def project_states(decoder: Decoder, layer: int, states: Tensor, start: int) -> Projections:
+    """Projects the states [positions, width] that enter a layer at position start and following."""
+    attention = decoder.layers[layer].attention
+    normed = attention.norm(states)
+    qkv = QKV(decoder.config, len(states), decoder.device)
     attention.project(normed, qkv)
     projected_q, projected_k = qkv.q.clone(), qkv.k.clone()
     attention.normalise(qkv)
     unturned_q, unturned_k = qkv.q.clone(), qkv.k.clone()
-    turns = trace.decoder.turns.get(attention.kind.rotary)
-    attention.turn(qkv, None if turns is None else turns[start:stop])
+    turns = decoder.turns.get(attention.kind.rotary)
+    attention.turn(qkv, None if turns is None else turns[start : start + len(states)])
     return Projections(normed, projected_q, projected_k, unturned_q, unturned_k, qkv.q, qkv.k, qkv.v)
 
 
@@ -75,18 +82,35 @@ def attend(
     trace: Trace, layer: int, start: int, stop: int, *, head: int | None = None, num_keys: int | None = None
 ) -> Rows:
     """Recomputes the attention of positions start to stop - 1, for one head or for all."""
-    config = trace.decoder.config
-    num_keys = stop if num_keys is None else num_keys
     q = project(trace, layer, start, stop).q
-    keys, values = trace.keys_and_values(layer, num_keys)
+    keys, values = trace.keys_and_values(layer, stop if num_keys is None else num_keys)
+    return weigh(trace.decoder.config, layer, q, keys, values, start, head=head)
+
+
+def mixed_at(trace: Trace, layer: int, position: int) -> Tensor:
+    """Every head's weighted sum of values at one position, one head after the other: [1, heads * head_width].
+
+    Computed among the rows of the pass that computed it in the run, for the order of a sum depends on them: a packed
+    product behind it rounds to eight binary digits, and would make a last bit's difference one of a third of a percent.
+    """
+    start, stop = trace.pass_of(position)
+    return attend(trace, layer, start, stop).mixed()[position - start, None]
+
+
+def weigh(
+    config: ModelConfig, layer: int, q: Tensor, keys: Tensor, values: Tensor, start: int, *, head: int | None = None
+) -> Rows:
+    """A layer's queries [positions, n_heads, head_width] from position start on, against keys and values
+    [n_kv_heads, keys, head_width] from position 0 on; for one head or for all."""
+    count, num_keys = len(q), keys.shape[1]
     if head is None:
         queries = split_heads(q, config.n_kv_heads)
     else:
         shared = head // config.heads_per_kv_head
         queries, keys, values = q[None, :, head], keys[shared : shared + 1], values[shared : shared + 1]
-    raw = dot_products(queries, keys).view(-1, stop - start, num_keys)
+    raw = dot_products(queries, keys).view(-1, count, num_keys)
     scaled = scale(raw, config.score_divisor)
-    allowed = causal_mask(start, stop - start, num_keys, raw.device, window=config.layers[layer].window)
+    allowed = causal_mask(start, count, num_keys, raw.device, window=config.layers[layer].window)
     masked = apply_mask(scaled, allowed)
     return Rows(raw, scaled, masked, softmax(masked), allowed, values)
 

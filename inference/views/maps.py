@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
 
+from inference.query import Query, QueryError
 from inference.views.derive import attend, entropy
-from inference.views.query import Query, QueryError
 from inference.views.trace import Trace
 from inference.views.view import View, array
 
@@ -65,7 +66,7 @@ def heads_grid(trace: Trace, query: Query) -> View:
     """
     layer, position, length = trace.layer(query), trace.position(query), trace.length
     config = trace.decoder.config
-    weights = torch.stack([attend(trace, n, position, position + 1).weights[:, 0] for n in range(config.n_layers)])
+    weights = torch.stack([_row(trace, number, position) for number in range(config.n_layers)])
     size = -(-length // THUMBNAIL)
     cells = -(-length // size)
     thumbnails = torch.zeros(config.n_heads, cells, cells)
@@ -78,6 +79,7 @@ def heads_grid(trace: Trace, query: Query) -> View:
         by_key = torch.nn.functional.pad(block.amax(dim=1), (0, -stop % size))
         pooled = by_key.view(config.n_heads, -1, size).amax(dim=2)
         thumbnails[:, row, : pooled.shape[1]] = pooled
+        trace.pause()
     return trace.view(
         "heads_grid",
         {
@@ -91,3 +93,9 @@ def heads_grid(trace: Trace, query: Query) -> View:
         colour_maximum=float(brightest) or float(thumbnails.max()),
         colour_leaves_out="row 0 and column 0" if float(brightest) else None,
     )
+
+
+def _row(trace: Trace, layer: int, position: int) -> Tensor:
+    """Weights [n_heads, keys] of one query."""
+    trace.pause()
+    return attend(trace, layer, position, position + 1).weights[:, 0]

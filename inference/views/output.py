@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from inference.model.attention import softmax
+from inference.query import Query, within
 from inference.views.derive import entropy
-from inference.views.query import Query, within
-from inference.views.trace import Trace, rebuild
+from inference.views.rebuild import rebuild
+from inference.views.trace import ROWS_AT_ONCE, Trace
 from inference.views.view import View, array
 
 
@@ -61,7 +63,7 @@ def lens(trace: Trace, query: Query) -> View:
     top_probabilities [n_layers + 1, top] with top_ids in `info`; probability and rank [n_layers + 1] of one token.
     """
     position, count = trace.position(query), trace.top(query)
-    rows = trace.decoder.logits(trace.stream(position))
+    rows = torch.cat([_some_logits(trace, states) for states in torch.split(trace.stream(position), ROWS_AT_ONCE)])
     token = chosen_token(trace, query, position, rows[-1])
     probabilities_by_layer = softmax(rows)
     top = probabilities_by_layer.topk(count)
@@ -76,6 +78,12 @@ def lens(trace: Trace, query: Query) -> View:
         token=token,
         top_ids=top.indices.tolist(),
     )
+
+
+def _some_logits(trace: Trace, states: Tensor) -> Tensor:
+    """A piece of a lens: [n, width] -> [n, vocabulary]."""
+    trace.pause()
+    return trace.decoder.logits(states)
 
 
 def probabilities(trace: Trace, query: Query) -> View:

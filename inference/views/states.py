@@ -6,8 +6,8 @@ import torch
 
 from inference.model.embedding import cosine
 from inference.model.feed_forward import gated_activation
-from inference.views.derive import attend
-from inference.views.query import Query, within
+from inference.query import Query, within
+from inference.views.derive import mixed_at
 from inference.views.trace import Trace
 from inference.views.view import View, array
 
@@ -49,7 +49,7 @@ def residual_norm(trace: Trace, query: Query) -> View:
     final = decoder.final_norm(stream[-1])
     block = decoder.layers[layer]
     old = stream[layer]
-    attention_update = block.attention.update(attend(trace, layer, position, position + 1).mixed())[0].float()
+    attention_update = block.attention.update(mixed_at(trace, layer, position))[0].float()
     middle = old + attention_update
     feed_forward_update = block.feed_forward(middle[None])[0].float()
     new = middle + feed_forward_update
@@ -85,7 +85,7 @@ def feed_forward(trace: Trace, query: Query) -> View:
     layer, position, count = trace.layer(query), trace.position(query), trace.top(query)
     block = trace.decoder.layers[layer].feed_forward
     config = trace.decoder.config
-    update = trace.decoder.layers[layer].attention.update(attend(trace, layer, position, position + 1).mixed())
+    update = trace.decoder.layers[layer].attention.update(mixed_at(trace, layer, position))
     middle = trace.states(layer, position, position + 1) + update
     gate, up = block.project(block.norm(middle))
     activation = gated_activation(gate, up, config.activation)

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from torch import Tensor
 
 from inference.cache import KVCache, ResidualPool
-from inference.model.decoder import CUT, Chunk, Decoder
-from inference.views.query import MAX_TOP, Query, QueryError, within
+from inference.model.decoder import CUT, Decoder
+from inference.query import MAX_TOP, Query, QueryError, within
 from inference.views.view import Array, View
 
 TOLERANCE = {"float32": 1e-5}
 PACKED_TOLERANCE = 2e-3
-"""How far a derived attention weight may lie from the one the running model used: the sums behind both are the
-same, but a prompt is computed in cuts of many rows and a view in few, so float sums round differently."""
+"""How far a derived number may lie from the one the running model used, as a share of the largest of its kind (and of
+1, for weights): the sums behind both are the same, but a prompt is computed in cuts of many rows and a view in few, so
+float sums round differently."""
+
+ROWS_AT_ONCE = 4
+"""Products with the whole vocabulary between two pauses."""
 
 
 def no_pause() -> None:
     """Nothing else to do meanwhile."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The answer's raw log-probabilities, recorded by the run and recomputed."""
+
+    num_compared: int
+    """Steps; 0 where none was recorded."""
+    largest_difference: float | None
+    """None where nothing was compared."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +54,12 @@ class Trace:
     """Positions [from, to) of the prompt that were computed token by token, as an earlier answer."""
     provenance: Literal["derived", "rebuilt"] = "derived"
     """From the recording of the run itself, or from a recomputation of its token ids."""
+    agreement: Agreement | None = None
+    """How a recomputation compares with what was recorded."""
     pause: Callable[[], None] = no_pause
-    """Called between cuts of a recomputation, so that running responses go on."""
+    """Called between the pieces of what takes longer than a step, so that running responses go on."""
+    other: Trace | None = None
+    """The second response of a comparison."""
 
     @property
     def length(self) -> int:
@@ -61,6 +79,16 @@ class Trace:
     def keys_and_values(self, layer: int, stop: int) -> tuple[Tensor, Tensor]:
         """Of positions 0 to stop - 1, each [n_kv_heads, stop, head_width]."""
         return self.cache.read(layer, self.cache.slots(self.blocks, 0, stop))
+
+    def pass_of(self, position: int) -> tuple[int, int]:
+        """The positions [from, to) that went through the layers together with this one, in the run."""
+        start, stop = position // CUT * CUT, (position // CUT + 1) * CUT
+        for first, last in (*self.decoded_prefix, (self.num_prompt_tokens, self.num_prompt_tokens)):
+            if first <= position < last:
+                return position, position + 1
+            start = max(start, last) if last <= position else start
+            stop = min(stop, first) if first > position else stop
+        return (start, stop) if position < self.num_prompt_tokens else (position, position + 1)
 
     def next_token(self, position: int) -> int | None:
         """The token that follows the position, if one does."""
@@ -101,40 +129,6 @@ class Trace:
             "num_positions": self.length,
             "provenance": self.provenance,
             "exactness": {"kernel": kernel, "tolerance": TOLERANCE.get(kernel, PACKED_TOLERANCE)},
+            "agreement": None if self.agreement is None else asdict(self.agreement),
         }
         return View(common | info, tensors)
-
-
-def rebuild(trace: Trace) -> Trace:
-    """The same response recomputed from its token ids, in memory of its own: for what was evicted.
-
-    The prompt goes through the layers in the fixed cuts of a prefill, the answer as it was decoded, and so does what
-    the prompt reused of earlier answers: every token attends for itself. Since no row of a product depends on its
-    neighbours, many tokens can share a step, and the result is the run itself, bit by bit, on the CPU. Of the given
-    trace only decoder, token ids, counts and `decoded_prefix` are read.
-    """
-    decoder, size = trace.decoder, trace.cache.block_size
-    num_blocks = -(-trace.length // size)
-    cache = KVCache(decoder.config, num_blocks, size, device=decoder.device)
-    residuals = ResidualPool(decoder.config, num_blocks, size, device=decoder.device)
-    for step in _replay(trace, range(num_blocks)):
-        decoder.forward(step, cache, residuals)
-        trace.pause()
-    return replace(trace, cache=cache, residuals=residuals, blocks=range(num_blocks), provenance="rebuilt")
-
-
-def _replay(trace: Trace, blocks: Sequence[int]) -> Iterator[list[Chunk]]:
-    """The chunks of every step: a cut of the prompt each, then decoded tokens, as many as a cut has."""
-
-    def chunk(start: int, stop: int) -> Chunk:
-        return Chunk(trace.token_ids[start:stop], start, blocks, wants_logits=False, record=True)
-
-    read = 0
-    for first, last in (*trace.decoded_prefix, (min(trace.num_prompt_tokens, trace.length), trace.length)):
-        while read < first:
-            end = min((read // CUT + 1) * CUT, first)
-            yield [chunk(read, end)]
-            read = end
-        for start in range(first, last, CUT):
-            yield [chunk(at, at + 1) for at in range(start, min(start + CUT, last))]
-        read = last

@@ -7,9 +7,9 @@ import torch
 
 from inference.messages import Sampling
 from inference.parameters import CHOICE, validate
+from inference.query import Query, QueryError
 from inference.sampling import sample
 from inference.views.output import logits_at
-from inference.views.query import Query, QueryError
 from inference.views.trace import Trace
 from inference.views.view import View, array
 

@@ -7,6 +7,7 @@ import pytest
 
 from inference.checkpoint import Checkpoint, load_checkpoint
 from inference.model.decoder import Decoder
+from tests.inference.watched import Run, watched_run
 
 DATA = Path(os.environ.get("WEBTRACE_DATA", Path(__file__).parents[2] / "data"))
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -28,3 +29,20 @@ def decoder_float32(checkpoint: Checkpoint) -> Decoder:
 @pytest.fixture(scope="session")
 def decoder_int4(checkpoint: Checkpoint) -> Decoder:
     return Decoder.load(checkpoint, device="cpu", kernel="int4")
+
+
+@pytest.fixture(scope="session")
+def watched_float32(decoder_float32: Decoder) -> Run:
+    return watched_run(decoder_float32)
+
+
+@pytest.fixture(scope="session")
+def watched_int4(decoder_int4: Decoder) -> Run:
+    return watched_run(decoder_int4)
+
+
+@pytest.fixture(params=["float32", "int4"])
+def any_run(request: pytest.FixtureRequest) -> Run:
+    """The same text by each kernel."""
+    run: Run = request.getfixturevalue(f"watched_{request.param}")
+    return run

@@ -15,7 +15,18 @@ from pathlib import Path
 import pytest
 
 from inference.fake import FakeEngine
-from inference.messages import Cancel, Embed, Embedded, Ended, FromEngine, Judge, Judged, ViewReply, ViewRequest
+from inference.messages import (
+    Cancel,
+    Embed,
+    Embedded,
+    Ended,
+    FromEngine,
+    Judge,
+    Judged,
+    Subject,
+    ViewReply,
+    ViewRequest,
+)
 from inference.process import EngineGone, EngineProcess
 from inference.settings import BadSetting, EngineSettings
 from tests.inference.tiny import Outcome, byte_tokenizer, collect, request, run
@@ -76,7 +87,7 @@ async def test_asides_are_answered() -> None:
     async with engine() as process:
         await process.send(Embed("1", ["a", "b"]))
         await process.send(Judge("2", ["a"]))
-        await process.send(ViewRequest("3", "a", "softmax", {}, [1], 1))
+        await process.send(ViewRequest("3", "softmax", {}, Subject("a", "f", [1], 1)))
         replies: list[FromEngine] = []
         async for message in process:
             replies.append(message)

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from io import BytesIO
+from queue import SimpleQueue
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
+from inference.child import Loop, Machine
 from inference.engine import Engine
-from inference.messages import ViewReply, ViewRequest
+from inference.messages import FromEngine, Judge, Judged, Shutdown, Subject, ToEngine, ViewReply, ViewRequest
+from inference.pipe import encode
 from inference.viewer import Viewer
-from tests.inference.tiny import alone, request, run, tiny_engine
+from tests.inference.tiny import alone, collect, request, run, tiny_engine
 
 PROMPT = "the cat and the dog and the " * 6
 ASKED = request("a", PROMPT, max_tokens=6)
 
 
+def subject(engine: Engine, token_ids: list[int] | None = None, name: str = "a", **fields: Any) -> Subject:
+    ids = [*ASKED.token_ids, *alone(ASKED).token_ids] if token_ids is None else token_ids
+    known: dict[str, Any] = {
+        "fingerprint": engine.decoder.fingerprint, "num_prompt_tokens": len(ASKED.token_ids)
+    }  # fmt: skip
+    return Subject(name, token_ids=ids, **known | fields)
+
+
 def ask(engine: Engine, slug: str, *, token_ids: list[int] | None = None, **query: Any) -> ViewRequest:
-    known = alone(ASKED)
-    ids = [*ASKED.token_ids, *known.token_ids] if token_ids is None else token_ids
-    return ViewRequest("q", "a", slug, query, ids, len(ASKED.token_ids))
+    return ViewRequest("q", slug, query, subject(engine, token_ids))
 
 
 def nothing() -> None:
@@ -111,6 +122,7 @@ def test_nothing_is_seen_past_the_tokens_that_may_be_seen() -> None:
         ("softmax", {"layer": "x"}, "layer"),
         ("softmax", {"colour": 1}, "colour"),
         ("softmax", {"position": 10_000}, "position"),
+        ("softmax", {"key": 1}, "key"),
     ],
 )
 def test_a_wrong_question_names_its_field(slug: str, query: dict[str, Any], field: str) -> None:
@@ -127,3 +139,112 @@ def test_ids_that_cannot_be_read_again_are_an_answer_not_a_crash() -> None:
     assert viewer.answer(ask(engine, "softmax", token_ids=[]), nothing).field == "num_prompt_tokens"
     assert viewer.answer(ask(engine, "softmax", token_ids=[999] * 300), nothing).error
     assert viewer.answer(ask(engine, "softmax", token_ids=[1] * 600), nothing).error
+
+
+def test_another_engine_s_numbers_are_refused() -> None:
+    engine = tiny_engine()
+    run(engine, ASKED)
+    asked = ViewRequest("q", "softmax", {}, subject(engine, fingerprint="another/cpu"))
+    reply = Viewer(engine).answer(asked, nothing)
+    assert (reply.body, reply.field) == (None, "response_id")
+    assert "another/cpu" in str(reply.error)
+    compared = ViewRequest("q", "contextual", {}, subject(engine), subject(engine, name="b", fingerprint="another/cpu"))
+    assert Viewer(engine).answer(compared, nothing).field == "response_id"
+
+
+def test_what_is_rebuilt_is_compared_with_what_was_recorded() -> None:
+    engine = tiny_engine(num_traced=0)
+    steps = run(engine, ASKED)["a"].steps
+    recorded = [step.raw_logprob for step in steps]
+    viewer = Viewer(engine)
+    for shift in (0.0, 0.5):
+        logprobs = [logprob + shift for logprob in recorded if logprob is not None]
+        asked = ViewRequest("q", "qkv", {}, subject(engine, logprobs=logprobs))
+        info, _ = read(Viewer(engine).answer(asked, nothing))
+        assert (info["provenance"], info["agreement"]["num_compared"]) == ("rebuilt", len(steps))
+        assert info["agreement"]["largest_difference"] == pytest.approx(shift, abs=1e-5)
+    info, _ = read(viewer.answer(ask(engine, "qkv"), nothing))
+    assert info["agreement"] == {"num_compared": 0, "largest_difference": None}
+
+
+def test_what_is_recorded_is_compared_with_nothing() -> None:
+    engine = tiny_engine()
+    run(engine, ASKED)
+    info, _ = read(Viewer(engine).answer(ask(engine, "qkv"), nothing))
+    assert info["agreement"] is None
+
+
+def test_two_responses_are_compared_whether_held_or_rebuilt() -> None:
+    engine = tiny_engine()
+    longer = request("b", [1, 2, 3, *ASKED.token_ids], max_tokens=3)
+    outcomes = run(engine, ASKED, longer)
+    ids = [*longer.token_ids, *outcomes["b"].token_ids]
+    other = subject(engine, ids, "b", num_prompt_tokens=len(longer.token_ids))
+    asked = ViewRequest("q", "contextual", {"position": 5, "other_position": 8}, subject(engine), other)
+    held = Viewer(engine).answer(asked, nothing)
+    info, tensors = read(held)
+    assert (info["provenance"], info["other_provenance"]) == ("derived", "derived")
+    assert tensors["cosines"][0] == 1
+    assert tensors["cosines"].shape == (3,)
+    blind = tiny_engine(num_traced=0)
+    info, rebuilt = read(Viewer(blind).answer(asked, nothing))
+    assert (info["provenance"], info["other_provenance"]) == ("rebuilt", "rebuilt")
+    np.testing.assert_allclose(rebuilt["cosines"], tensors["cosines"], atol=1e-6)
+    assert read(Viewer(engine).answer(asked, nothing))[0]["other_num_positions"] == len(ids) - 1
+
+
+def test_answers_that_run_during_a_view_take_nothing_from_under_it() -> None:
+    """The response is finished and its blocks are wanted; they are let go only when the view is done."""
+    engine = tiny_engine(num_blocks=6)
+    run(engine, ASKED)
+    asked = ask(engine, "ablation", heads="0:1", step=2)
+    _, expected = read(Viewer(engine).answer(asked, nothing))
+    greedy = [request(f"n{number}", [7 + number] * 150, max_tokens=20, temperature=0) for number in range(2)]
+    later: list[FromEngine] = []
+
+    def pause() -> None:
+        for one in greedy:
+            engine.submit(one)
+        greedy.clear()
+        for _ in range(40):
+            later.extend(engine.step())
+
+    info, tensors = read(Viewer(engine).answer(asked, pause))
+    assert info["provenance"] == "derived"
+    for name, tensor in tensors.items():
+        assert np.array_equal(tensor, expected[name])
+    while engine.has_work:
+        later += engine.step()
+    ends = collect(later)
+    assert {name: outcome.end.finish for name, outcome in ends.items()} == {"n0": "length", "n1": "length"}
+    assert engine.scheduler.num_available == 6
+
+
+class Slow:
+    """Stands in for a machine: its view goes on until a judgement has been given between two of its pieces."""
+
+    has_work = False
+
+    def __init__(self, inbox: SimpleQueue[ToEngine]) -> None:
+        self._inbox = inbox
+        self._judged = False
+
+    def view(self, request: ViewRequest, pause: Callable[[], None]) -> ViewReply:
+        self._inbox.put(Judge("j", ["a"]))
+        self._inbox.put(Shutdown())
+        for _ in range(3):
+            pause()
+        return ViewReply(request.request_id, body=b"after" if self._judged else b"before")
+
+    def judge(self, request: Judge) -> Judged:
+        self._judged = True
+        return Judged(request.request_id, [{}])
+
+
+def test_a_judgement_does_not_wait_for_a_view() -> None:
+    inbox: SimpleQueue[ToEngine] = SimpleQueue()
+    inbox.put(ViewRequest("v", "softmax", {}, Subject("a", "f", [1], 1)))
+    pipe = BytesIO()
+    Loop(cast(Machine, Slow(inbox)), inbox, pipe).run()
+    replies: list[FromEngine] = [Judged("j", [{}]), ViewReply("v", body=b"after")]
+    assert pipe.getvalue() == b"".join(encode(reply) for reply in replies)

@@ -3,68 +3,25 @@
 import json
 import math
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from inference.cache import KVCache, ResidualPool
 from inference.checkpoint import Checkpoint
 from inference.model.decoder import Decoder
-from inference.views import VIEWS, Query, QueryError, Trace, View, parse_query, rebuild
+from inference.query import ASKED, Query, QueryError, parse_query
+from inference.views import VIEWS, Trace, rebuild
 from tests.inference.sequences import new_sequence
-from tests.inference.test_parity import CASES
-
-CASE = CASES[0]
-PROMPT: list[int] = CASE["token_ids"]
-LAST = len(PROMPT) - 1
-STEPS = 6
+from tests.inference.watched import CASE, LAST, PROMPT, STEPS, Product, Run
 
 
-class Weights:
-    """The attention weights inside the running attention: [layers][position] -> [heads, keys]."""
-
-    def __init__(self) -> None:
-        self.rows: dict[tuple[int, int], Tensor] = {}
-
-    def weights(self, layer: int, start: int, weights: Tensor) -> None:
-        for offset in range(weights.shape[1]):
-            self.rows[layer, start + offset] = weights[:, offset].clone()
-
-
-@dataclass
-class Run:
-    """A prompt and a few decoded tokens, watched from inside."""
-
-    trace: Trace
-    captured: dict[tuple[int, int], Tensor]
-    logits: list[Tensor]
-
-    def view(self, slug: str, **fields: Any) -> View:
-        return VIEWS[slug](self.trace, Query(**fields))
-
-
-def watched_run(decoder: Decoder) -> Run:
-    weights, sequence = Weights(), new_sequence(decoder, blocks=[1, 0, 2], num_blocks=3)
-    logits = [sequence.feed(PROMPT, weights)]
-    for _ in range(STEPS):
-        logits.append(sequence.feed([int(logits[-1].argmax())], weights))
-    tokens = [*sequence.token_ids, int(logits[-1].argmax())]
-    trace = Trace(decoder, sequence.cache, sequence.residuals, sequence.blocks, tokens, len(PROMPT))
-    return Run(trace, weights.rows, logits)
-
-
-@pytest.fixture(scope="module")
-def run(decoder_float32: Decoder) -> Run:
-    return watched_run(decoder_float32)
-
-
-@pytest.fixture(scope="module", params=["float32", "int4"])
-def any_run(request: pytest.FixtureRequest) -> Run:
-    return watched_run(request.getfixturevalue(f"decoder_{request.param}"))
+@pytest.fixture
+def run(watched_float32: Run) -> Run:
+    return watched_float32
 
 
 def test_every_head_s_map_is_what_the_running_attention_weighed(any_run: Run) -> None:
@@ -75,7 +32,7 @@ def test_every_head_s_map_is_what_the_running_attention_weighed(any_run: Run) ->
             tolerance = view.info["exactness"]["tolerance"]
             assert tolerance == (1e-5 if any_run.trace.decoder.plan.linear == "float32" else 2e-3)
             for position, row in enumerate(view.tensors["weights"]):
-                expected = any_run.captured[layer, position][head].numpy()
+                expected = any_run.weights[layer, position][head].numpy()
                 assert np.abs(row[: position + 1] - expected[: position + 1]).max() <= tolerance
                 assert not row[position + 1 :].any()
 
@@ -83,7 +40,7 @@ def test_every_head_s_map_is_what_the_running_attention_weighed(any_run: Run) ->
 def test_the_row_of_a_step_is_what_that_step_weighed(any_run: Run) -> None:
     for step in (0, STEPS):
         view = any_run.view("softmax", layer=14, head=4, step=step)
-        expected = any_run.captured[14, LAST + step][4].numpy()
+        expected = any_run.weights[14, LAST + step][4].numpy()
         assert np.abs(view.tensors["weights"] - expected).max() <= view.info["exactness"]["tolerance"]
         assert (view.info["step"], view.info["position"]) == (step, LAST + step)
         assert view.info["sum"] == pytest.approx(1, abs=1e-5)
@@ -282,13 +239,19 @@ def test_an_evicted_response_is_rebuilt_bit_by_bit(any_run: Run) -> None:
         blocks=[],
         pause=lambda: pauses.append(1),
     )
-    rebuilt = rebuild(empty)
-    assert pauses == [1, 1]  # once after the prompt, once after the answer
+    logprobs = [float(row.log_softmax(-1).max()) for row in any_run.logits]
+    logprobs[2] += 0.25
+    rebuilt = rebuild(empty, [*logprobs[:4], None, *logprobs[5:]])
+    assert len(pauses) >= 2 * decoder.config.n_layers  # after every layer, of the prompt and of the answer
+    assert rebuilt.agreement is not None
+    assert rebuilt.agreement.num_compared == STEPS
+    assert rebuilt.agreement.largest_difference == pytest.approx(0.25, abs=1e-5)
     for layer in (0, 14, 30):
         assert torch.equal(rebuilt.states(layer, 0, trace.length), trace.states(layer, 0, trace.length))
     query = Query(layer=29, head=4, step=STEPS)
     view = VIEWS["softmax"](rebuilt, query)
     assert view.info["provenance"] == "rebuilt"
+    assert view.info["agreement"]["num_compared"] == STEPS
     assert np.array_equal(view.tensors["weights"], VIEWS["softmax"](trace, query).tensors["weights"])
 
 
@@ -315,7 +278,8 @@ def test_no_view_of_a_long_response_passes_a_mebibyte(decoder_float32: Decoder, 
     blocks = range(17)
     cache, residuals = KVCache(decoder_float32.config, 17), ResidualPool(decoder_float32.config, 17)
     trace = Trace(decoder_float32, cache, residuals, blocks, [5] * 1088, 1080, num_computed=1088)
-    assert len(VIEWS[slug](trace, Query(top=100)).to_bytes()) < 1 << 20
+    query = Query(top=100, heads="29:0")
+    assert len(VIEWS[slug](replace(trace, other=trace), query).to_bytes()) < 1 << 20
 
 
 def test_bytes_can_be_read_without_a_library(run: Run) -> None:
@@ -354,8 +318,80 @@ def test_a_wrong_query_names_field_and_limit(
 
 
 def test_queries_come_from_the_strings_of_a_url() -> None:
-    assert parse_query({"layer": "14", "head": "4", "step": "7"}) == Query(layer=14, head=4, step=7)
-    for fields, field in (({"layer": "x"}, "layer"), ({"head": 1.5}, "head"), ({"colour": 1}, "colour")):
-        with pytest.raises(QueryError) as raised:
-            parse_query(fields)
-        assert raised.value.field == field
+    assert parse_query("softmax", {"layer": "14", "head": "4", "step": "7"}) == Query(layer=14, head=4, step=7)
+    assert parse_query("ablation", {"layers": "3", "everywhere": "1"}) == Query(layers="3", everywhere=True)
+
+
+@pytest.mark.parametrize(
+    ("slug", "fields", "field", "message"),
+    [
+        ("nonsense", {}, "slug", "must be one of tokens, embeddings"),
+        ("softmax", {"layer": "x"}, "layer", "a whole number"),
+        ("softmax", {"head": 1.5}, "head", "a whole number"),
+        ("softmax", {"colour": 1}, "colour", "takes layer, head, position, step"),
+        ("softmax", {"key": 1}, "key", "not a parameter of the view softmax"),
+        ("heads_grid", {"layer": 1, "head": 1}, "head", "not a parameter"),
+        ("attention", {"step": 1}, "step", "not a parameter"),
+        ("logits", {"position": 3, "step": 1}, "step", "together with position"),
+        ("embeddings", {"position": 3, "token": 1}, "token", "together with position"),
+        ("ablation", {"heads": 1.5}, "heads", "layer:head"),
+        ("ablation", {"everywhere": "perhaps"}, "everywhere", "true or false"),
+    ],
+)
+def test_what_a_view_does_not_take_is_refused_by_name(
+    slug: str, fields: dict[str, Any], field: str, message: str
+) -> None:
+    with pytest.raises(QueryError, match=message) as raised:
+        parse_query(slug, fields)
+    assert raised.value.field == field
+
+
+def test_every_view_that_can_be_asked_for_is_there() -> None:
+    assert {*VIEWS, "tokens"} == set(ASKED)
+    assert all(set(asked.parameters) <= set(Query.__struct_fields__) for asked in ASKED.values())
+
+
+@pytest.mark.parametrize("position", [20, LAST, LAST + 4])
+@pytest.mark.parametrize("layer", [0, 14, 29])
+def test_views_are_what_the_run_computed(any_run: Run, layer: int, position: int) -> None:
+    """Everything the matrices of a layer were given and gave, within the tolerance that the view states."""
+    config, tolerance = any_run.trace.decoder.config, any_run.view("qkv").info["exactness"]["tolerance"]
+    at = {"layer": layer, "position": position}
+
+    def product(name: str) -> Product:
+        return any_run.products[layer, name]
+
+    def meets(made: np.ndarray, expected: torch.Tensor) -> None:
+        assert np.abs(made - expected.numpy()).max() <= tolerance * max(1.0, float(expected.abs().max()))
+
+    head, shared = 7, 7 // config.heads_per_kv_head
+    made = product("attention.qkv")
+    qkv = any_run.view("qkv", head=head, **at).tensors
+    rows = made.gave[position].view(-1, config.head_width)
+    meets(qkv["normed"], made.given[position])
+    meets(qkv["q"], rows[head])
+    meets(qkv["k"], rows[config.n_heads + shared])
+    meets(qkv["v"], rows[config.n_heads + config.n_kv_heads + shared])
+    keys, values = any_run.trace.keys_and_values(layer, position + 1)
+    turned = any_run.view("positions", head=head, **at).tensors
+    meets(turned["k_after"], keys[shared, position])
+    meets(qkv["v"], values[shared, position])
+    meets(any_run.view("scores", head=head, **at).tensors["raw"], keys[shared] @ torch.from_numpy(turned["q_after"]))
+    made = product("attention.output")
+    heads = any_run.view("heads", **at).tensors
+    meets(heads["joined"], made.given[position])
+    meets(heads["projected"], made.gave[position])
+    mixed = any_run.view("weighted_sum", head=head, **at).tensors["output"]
+    meets(mixed, made.given[position].view(config.n_heads, -1)[head])
+    up, down = product("feed_forward.gate_up"), product("feed_forward.down")
+    neurons = any_run.view("feed_forward", top=20, **at).tensors
+    gates, ups = up.gave[position].chunk(2)
+    places = neurons["neurons"].tolist()
+    meets(neurons["gate"], gates[places])
+    meets(neurons["up"], ups[places])
+    meets(neurons["activation"], down.given[position, places])
+    meets(neurons["output"], down.gave[position])
+    states = any_run.view("residual_norm", **at).tensors
+    meets(states["attention_update"], made.gave[position])
+    meets(states["feed_forward_update"], down.gave[position])
+    meets(states["new"], any_run.trace.stream(position)[layer + 1])

@@ -15,9 +15,10 @@ from inference.cache import KVCache, ResidualPool
 from inference.engine import Engine
 from inference.messages import Generate, Sampling, Step
 from inference.parameters import CHOICE
+from inference.query import QueryError, parse_query
 from inference.sampling import uniform
 from inference.text import Tokenizer
-from inference.views import VIEWS, QueryError, Trace, View, parse_query
+from inference.views import VIEWS, Trace, View
 from tests.inference.conftest import DATA, MODEL
 from tests.inference.test_parity import CASES
 from tests.inference.tiny import run
@@ -51,7 +52,7 @@ class Answer:
 
     def what_if(self, step: int, **changed: Any) -> View:
         own = {name: getattr(OWN, name) for name in CHOICE}
-        return VIEWS["what_if"](self.trace, parse_query(own | changed | {"step": step}))
+        return VIEWS["what_if"](self.trace, parse_query("what_if", own | changed | {"step": step}))
 
 
 @pytest.fixture(scope="module", params=["float32", "int4"])
@@ -116,8 +117,8 @@ def test_seeds_draw_different_tokens(answer: Answer) -> None:
 def test_penalties_look_at_the_answer_before_the_step_alone(answer: Answer, step: int, share: float) -> None:
     """A bias lifts the answer's first token to the best one's logit; from step 1 on, the penalty lowers it again."""
     first = answer.steps[0].token
-    found = VIEWS["probabilities"](answer.trace, parse_query({"step": step})).info
-    logit = VIEWS["logits"](answer.trace, parse_query({"step": step, "token": first})).info["token_logit"]
+    found = VIEWS["probabilities"](answer.trace, parse_query("probabilities", {"step": step})).info
+    logit = VIEWS["logits"](answer.trace, parse_query("logits", {"step": step, "token": first})).info["token_logit"]
     bias = found["largest_logit"] - logit
     changed = {**OFF, "temperature": 1, "logit_bias": {first: bias}, "presence_penalty": 2}
     view = answer.what_if(step, **changed)
@@ -151,5 +152,5 @@ def test_a_setting_out_of_range_names_field_and_limit(answer: Answer, field: str
 
 def test_positions_that_chose_no_token_are_refused(answer: Answer) -> None:
     with pytest.raises(QueryError, match=f"at least {len(PROMPT) - 1}") as raised:
-        VIEWS["what_if"](answer.trace, parse_query({"position": len(PROMPT) - 2}))
+        VIEWS["what_if"](answer.trace, parse_query("what_if", {"position": len(PROMPT) - 2}))
     assert raised.value.field == "position"

@@ -55,14 +55,12 @@ def workers(monkeypatch: pytest.MonkeyPatch, db: None) -> FakeWorkers:
 
 def test_the_workers_bytes_arrive_and_are_asked_for_once(response: Response, owner: User, workers: FakeWorkers) -> None:
     for client in (signed_in(owner), with_key(owner)):
-        got = client.get(
-            path(response, "/views/softmax"), {"layer": "14", "head": "4", "step": "0", "mode": "x", "t": "0.5"}
-        )
+        got = client.get(path(response, "/views/softmax"), {"layer": "14", "head": "4", "step": "0"})
         assert (got.status_code, got.content) == (200, BODY)
         assert got["Content-Type"] == "application/octet-stream"
     (ring,) = workers.rings
     assert (ring["worker_id"], ring["response_id"], ring["slug"]) == ("w1", response.pk, "softmax")
-    assert ring["query"] == {"layer": 14, "head": 4, "step": 0, "mode": "x", "t": 0.5}
+    assert ring["query"] == {"layer": 14, "head": 4, "step": 0}
 
 
 def test_another_slice_is_another_question(response: Response, owner: User, workers: FakeWorkers) -> None:
@@ -107,6 +105,57 @@ def test_settings_of_a_what_if_arrive_as_numbers(response: Response, owner: User
     assert signed_in(owner).get(path(response, "/views/what_if"), given).status_code == 200
     (ring,) = workers.rings
     assert ring["query"] == {"step": 2, "temperature": 0.5, "top_k": 0, "top_p": 1, "seed": 2**63 - 1}
+
+
+@pytest.mark.parametrize(
+    ("slug", "query", "field"),
+    [
+        ("softmax", "layer=14&colour=red", "colour"),
+        ("softmax", "layer=14&key=3", "key"),
+        ("attention", "step=3", "step"),
+        ("softmax", "layer=1&layer=2", "layer"),
+        ("softmax", "layer=first", "layer"),
+        ("softmax", "layer=", "layer"),
+        ("logits", "step=1&position=3", "step"),
+        ("nonsense", "", "slug"),
+    ],
+)
+def test_what_a_view_does_not_take_is_refused_before_anybody_is_asked(
+    response: Response, owner: User, workers: FakeWorkers, slug: str, query: str, field: str
+) -> None:
+    got = signed_in(owner).get(path(response, f"/views/{slug}?{query}"))
+    error = got.json()["error"]
+    assert (got.status_code, error["code"], error["field"]) == (400, "invalid_value", field)
+    assert not workers.rings
+
+
+def test_two_responses_can_be_compared_where_both_are_the_askers_and_their_numbers_are_alike(
+    response: Response, owner: User, stranger: User, workers: FakeWorkers
+) -> None:
+    def other(of: User, fingerprint: str) -> Response:
+        made = make_response(of)
+        Response.objects.filter(pk=made.pk).update(fingerprint=fingerprint, status="completed")
+        return made
+
+    Response.objects.filter(pk=response.pk).update(status="completed")
+    alike = other(owner, "f1")
+    client, asked = signed_in(owner), path(response, "/views/contextual")
+    assert client.get(asked, {"position": "3", "other": str(alike.pk)}).status_code == 200
+    assert workers.rings[-1]["query"] == {"position": 3, "other": str(alike.pk)}
+    for text, reason in (
+        (str(other(owner, "f2").pk), "cannot be compared"),
+        (str(other(stranger, "f1").pk), "one of your responses"),
+        ("12", "one of your responses"),
+        ("x", "one of your responses"),
+    ):
+        got = client.get(asked, {"position": "3", "other": text})
+        error = got.json()["error"]
+        assert (got.status_code, error["field"]) == (400, "other")
+        assert reason in error["message"]
+    assert len(workers.rings) == 1
+    Response.objects.filter(pk=alike.pk).update(status="in_progress")
+    client.get(asked, {"position": "3", "other": str(alike.pk)})
+    assert workers.rings[0]["request_key"] != workers.rings[1]["request_key"]
 
 
 @pytest.mark.parametrize(("field", "value"), [("temperature", "nan"), ("min_p", "-inf"), ("seed", str(2**63))])

@@ -1,42 +1,32 @@
-"""The parts of a worker one by one: its engine client, its recorder, the texts it puts beside token ids."""
+"""The parts of a worker one by one: its engine client, its recorder."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
-from uuid import UUID, uuid4
+from typing import Any
+from uuid import UUID
 
-import msgspec
 import pytest
-from asgiref.sync import async_to_sync
 from channels.layers import InMemoryChannelLayer
-from django.core.cache import cache
 
 from inference import messages as m
 from inference.process import EngineGone
-from tests.service.cast import make_response
-from tests.service.test_prompt import tokenizer
 from tests.service.work import ready
-from webtrace.accounts.models import User
 from webtrace.conversations import live, log
 from webtrace.conversations.log import Line, Place, Write
 from webtrace.conversations.models import Response
 from webtrace.conversations.services import Ending
 from webtrace.dispatch import jobs
 from webtrace.dispatch.jobs import Taken
-from webtrace.dispatch.views import ViewResult
-from webtrace.events import ResponseInProgress, Usage
+from webtrace.events import ResponseInProgress
 from webtrace.worker.engine import Engine, EngineFailed, EngineLost
 from webtrace.worker.recorder import Recorder, Recording
 from webtrace.worker.stop import Stop
-from webtrace.worker.token_texts import with_token_texts
-from webtrace.worker.views import ViewRequest, answer
 
 
 class ScriptedChild:
@@ -201,16 +191,7 @@ async def test_questions_are_answered_or_fail_with_their_field() -> None:
         assert isinstance(asked, m.Judge)
         child.say(m.Judged(asked.request_id, [{"other": 1.0}]))
         assert await judging == [{"other": 1.0}]
-        viewing = asyncio.create_task(
-            client.view(
-                response_id="a",
-                slug="softmax",
-                query={"layer": 99},
-                token_ids=[1],
-                num_prompt_tokens=1,
-                decoded_prefix=[],
-            )
-        )
+        viewing = asyncio.create_task(client.view("softmax", {"layer": 99}, m.Subject("a", "f1", [1], 1), None))
         request = await child.heard.get()
         assert isinstance(request, m.ViewRequest)
         child.say(m.ViewReply(request.request_id, error="layer must be 0 to 1", field="layer"))
@@ -344,96 +325,3 @@ async def test_without_trace_only_text_is_recorded(database: Database, hub: Any)
         one.release("a")
         await recorder.finish(one, Ending("stop", "a"))
     assert [line.type for line in database.lines] == ["response.output_text.delta", "response.completed"]
-
-
-# ---------------------------------------------------------------- views
-
-
-class Looker:
-    """Stands in for the engine: every view is the same few bytes; `query` is the last one it was asked."""
-
-    query: dict[str, Any]
-
-    async def view(self, *, query: dict[str, Any], **_: Any) -> bytes:
-        self.query = query
-        text = json.dumps({"__metadata__": {"view": "{}"}}).encode()
-        return struct.pack("<Q", len(text)) + text
-
-
-class Running:
-    """Stands in for the recorder: one response with a prompt of 10 tokens, 3 more released."""
-
-    def __init__(self, num_released: int) -> None:
-        self.token_ids = list(range(10 + num_released))
-        self.usage = Usage(10, 7)
-        self.decoded_prefix: list[tuple[int, int]] = []
-
-    def recording(self, _: UUID) -> Running:
-        return self
-
-
-@pytest.mark.parametrize(
-    ("slug", "query", "released", "field"),
-    [
-        ("softmax", {"layer": 1}, 0, None),
-        ("logits", {}, 0, "step"),
-        ("logits", {}, 3, None),
-        ("logits", {"step": 2}, 3, None),
-        ("logits", {"step": 3}, 3, "step"),
-        ("attention", {"step": 3}, 3, "step"),
-        ("lens", {"position": 11}, 3, None),
-        ("lens", {"position": 12}, 3, "position"),
-        ("lens", {"position": 9}, 0, "position"),
-        ("embeddings", {"position": 5}, 0, None),
-        ("what_if", {}, 0, "step"),
-        ("what_if", {"step": 3, "temperature": 0.5}, 3, "step"),
-        ("softmax", {"step": 3.0}, 3, "step"),  # the engine would take it for 3
-        ("softmax", {"position": 12.0}, 3, "position"),
-        ("softmax", {"position": "12"}, 3, "position"),
-    ],
-)
-async def test_a_view_shows_nothing_of_what_is_not_released(
-    slug: str, query: dict[str, Any], released: int, field: str | None
-) -> None:
-    request = ViewRequest(uuid4().hex, uuid4(), slug, query)
-    await answer(request, cast(Engine, Looker()), cast(Recorder, Running(released)), tokenizer())
-    result = ViewResult.unpack(await cache.aget(request.request_key))
-    assert (result.body is None, result.field) == (field is not None, field)
-    assert not result.code or result.code == "invalid_value"
-
-
-def test_a_what_if_changes_what_it_names_and_keeps_the_rest(owner: User) -> None:
-    response = make_response(owner)
-    own = m.Sampling(seed=5, temperature=0.7, logit_bias={260: 2.0}, presence_penalty=0.5, stop=["x"])
-    response.sampling = msgspec.to_builtins(own, str_keys=True)
-    response.save()
-    request = ViewRequest(uuid4().hex, response.pk, "what_if", {"step": 1, "temperature": 1.5, "top_k": 3})
-    looker = Looker()
-    async_to_sync(answer)(request, cast(Engine, looker), cast(Recorder, Running(3)), tokenizer())
-    assert looker.query == {
-        "step": 1, "temperature": 1.5, "top_k": 3, "seed": 5, "logit_bias": {"260": 2.0}, "presence_penalty": 0.5,
-        "repetition_penalty": 1.0, "frequency_penalty": 0.0, "top_p": 0.95, "min_p": 0.0,
-    }  # fmt: skip
-
-
-# ---------------------------------------------------------------- token texts
-
-
-def test_texts_stand_beside_ids_and_the_numbers_stay_as_they_are() -> None:
-    info = {"top_ids": [[1, 2], [9690]], "token": 253, "position": 1234, "same_top_token": True}
-    header = {
-        "x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "__metadata__": {"view": json.dumps(info)},
-    }  # fmt: skip
-    text = json.dumps(header).encode()
-    numbers = struct.pack("<2f", 0.5, -1.0)
-    body = with_token_texts(struct.pack("<Q", len(text)) + text + numbers, tokenizer())
-    (length,) = struct.unpack_from("<Q", body)
-    assert length % 8 == 0
-    assert body[8 + length :] == numbers
-    made = json.loads(body[8 : 8 + length])
-    assert made["x"] == header["x"]
-    found = json.loads(made["__metadata__"]["view"])
-    assert found.pop("token_texts") == {
-        "1": "<|im_start|>", "2": "<|im_end|>", "253": " a", "9690": "system",
-    }  # fmt: skip
-    assert found == info

@@ -8,6 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from inference.query import ASKED
 from webtrace import events, reports
 from webtrace.stages import STAGES
 
@@ -57,6 +58,7 @@ def document() -> str:
     """docs/protocol.md: the same for people."""
     parts = [_HEAD, _HTTP, "## Client to server\n", *map(_section, TO_SERVER)]
     parts += ["## Server to client\n", _EVENTS, *map(_section, TO_CLIENT), _ends(), _closes()]
+    parts += ["## Views\n", _VIEWS + _views()]
     parts += ["## What the stages report\n", _REPORTS, *map(_stage, STAGES)]
     shown = {kind for kind in reports.REPORTS.values()}
     nested = [kind for kind in _named_in([*TO_SERVER, *TO_CLIENT, *shown]) if kind not in {*TO_SERVER, *TO_CLIENT}]
@@ -66,8 +68,8 @@ def document() -> str:
 
 _HEAD = """# The wire
 
-Generated from `webtrace/events.py` and `webtrace/reports.py` by `manage.py protocol`; change those and run it again.
-The same as AsyncAPI with JSON Schema: `GET /api/v1/schema`.
+Generated from `webtrace/events.py`, `webtrace/reports.py` and `inference/query.py` by `manage.py protocol`; change
+those and run it again. The same as AsyncAPI with JSON Schema: `GET /api/v1/schema`.
 
 The WebSocket is at `/ws/v1/`. Frames are JSON text. A browser sends its session cookie and an exact `Origin`; a program
 sends `Authorization: Bearer <key>`. A frame that cannot be read gets an `error` that names the field, and the
@@ -86,9 +88,8 @@ By session (writes need the `csrftoken` cookie's value as `X-CSRFToken`) or by k
 - `GET /api/v1/responses/<id>`: the record of a response; `held` says where it stands at a breakpoint, and for how
   many seconds yet.
 - `GET /api/v1/responses/<id>/events?epoch=&after=`: `{events, finished}`, a page of its log after that place.
-- `GET /api/v1/responses/<id>/views/<slug>?layer=&head=&position=&step=&…`: safetensors bytes with float32 and int32
-  tensors, the structured part as JSON under the metadata key `view`. 503 with `Retry-After` when no worker answers in
-  time.
+- `GET /api/v1/responses/<id>/views/<slug>?layer=&head=&position=&step=&…`: a look inside, see [Views](#views). 503
+  with `Retry-After` when no worker answers in time.
 - `PUT /api/v1/responses/<id>/feedback {rating, comment}`: 1, -1, or null to take it back.
 - `GET`, `PUT`, `DELETE /api/v1/responses/<id>/share`: `{path}` of the read-only page for whoever has the link (null:
   none), made by `PUT`, taken back by `DELETE`. Only what has ended, and was not declined, can be shared.
@@ -97,6 +98,19 @@ By session (writes need the `csrftoken` cookie's value as `X-CSRFToken`) or by k
   without what tells who asked.
 - `GET /v1/models`, `POST /v1/chat/completions`: as OpenAI's clients expect them, by key. What is not supported is
   refused by name.
+"""
+_VIEWS = """A view is safetensors bytes with float32 and int32 tensors; the structured part is JSON under the metadata
+key `view`. Layers, heads, positions and steps count from 0; a `step` stands for the position whose logits chose that
+step's token, and without either a view shows step 0's. A parameter that a view does not take, or a value out of range,
+is a 400 that names the field and the limit.
+
+Every view says where its numbers come from. `provenance` is `derived` (from what the run recorded) or `rebuilt`
+(recomputed from the stored token ids because the recording is no longer held). `exactness` gives the kernel and the
+tolerance: how far a number may lie from the run's own, as a share of the largest of its kind. A rebuilt view's
+`agreement` compares the answer's log-probabilities with the recorded ones: how many, and the largest difference.
+
+| view | shows | takes |
+| --- | --- | --- |
 """
 _EVENTS = """Every event of a response bears `response_id`, `epoch` and `sequence_number`. Numbers are consecutive
 within an epoch and begin at 1; epochs count attempts, 0 being the gateway's. A hole that no `trace.dropped` covers is
@@ -152,6 +166,14 @@ def _type(hint: Any) -> str:
     if hint in names:
         return names[hint]
     return "anything" if hint is Any else f"`{hint.__name__}`"
+
+
+def _views() -> str:
+    rows = [
+        f"| `{slug}` | {asked.shows} | {', '.join(f'`{name}`' for name in asked.parameters)} |"
+        for slug, asked in ASKED.items()
+    ]
+    return "\n".join([*rows, ""])
 
 
 def _ends() -> str:

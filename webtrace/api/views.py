@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from django.conf import settings
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 
+from inference.query import TEXTS, QueryError, parse_query
+from webtrace.accounts.models import User
 from webtrace.api.database import in_database
 from webtrace.api.http import Problem, identifier
 from webtrace.conversations import selectors
@@ -31,13 +35,15 @@ _STATUS = {"invalid_value": 400, "not_found": 404, "unavailable": 503}
 async def show(request: HttpRequest, principal: Principal, response_id: str, slug: str) -> HttpResponse:
     """Safetensors bytes: named float32 and int32 tensors, the structured part as JSON under metadata `view`."""
     response = await in_database(selectors.response, owner=principal.user, response_id=identifier(response_id))
-    return await view_of(response, request, slug)
+    return await view_of(response, request, slug, owner=principal.user)
 
 
-async def view_of(response: Response, request: HttpRequest, slug: str) -> HttpResponse:
-    """The view that the query string describes, for whoever may see this response."""
-    query = _query(request)
-    key = _key(response, slug, query)
+async def view_of(response: Response, request: HttpRequest, slug: str, owner: User | None = None) -> HttpResponse:
+    """The view that the query string describes, for whoever may see this response. `owner`: who may compare it with
+    others of theirs."""
+    query = _query(request, slug)
+    others = [await _other(owner, response, query["other"])] if "other" in query else []
+    key = _key([response, *others], slug, query)
     result = await _look(key)
     if result is None or result.body is None:
         worker_id = await in_database(_worker_for, response)
@@ -52,16 +58,36 @@ async def view_of(response: Response, request: HttpRequest, slug: str) -> HttpRe
     return reply
 
 
-def _query(request: HttpRequest) -> dict[str, Any]:
-    """The query string with numbers as numbers; what it may hold is the view's own to say."""
+def _query(request: HttpRequest, slug: str) -> dict[str, Any]:
+    """The query string with numbers as numbers. Limits that depend on the response are the view's own to say."""
     if len(request.GET) > MAX_PARAMETERS:
         raise Problem(400, "invalid_value", f"A view takes at most {MAX_PARAMETERS} parameters.")
     query: dict[str, Any] = {}
-    for name, text in request.GET.dict().items():
-        if len(name) > MAX_CHARACTERS or len(str(text)) > MAX_CHARACTERS:
+    for name, texts in request.GET.lists():
+        if len(name) > MAX_CHARACTERS or any(len(text) > MAX_CHARACTERS for text in texts):
             raise Problem(400, "invalid_value", f"{name[:40]} is too long.", name[:40])
-        query[name] = _number(name, str(text))
+        if len(texts) > 1:
+            raise Problem(400, "invalid_value", f"{name} is given {len(texts)} times; once is the limit.", name)
+        query[name] = texts[0] if name in TEXTS else _number(name, texts[0])
+    try:
+        parse_query(slug, query)
+    except QueryError as problem:
+        raise Problem(400, "invalid_value", str(problem), problem.field) from None
     return query
+
+
+async def _other(owner: User | None, response: Response, text: str) -> Response:
+    """The second response of a comparison: as visible to the asker as the first, and computed by the same numbers."""
+    try:
+        if owner is None:
+            raise Response.DoesNotExist
+        found = await in_database(selectors.response, owner=owner, response_id=UUID(text))
+    except (ValueError, Response.DoesNotExist):
+        raise Problem(400, "invalid_value", "other: must be the id of one of your responses", "other") from None
+    if found.fingerprint != response.fingerprint:
+        message = f"other: was computed by {found.fingerprint or 'nothing'}, this one by {response.fingerprint}"
+        raise Problem(400, "invalid_value", f"{message}; their numbers cannot be compared", "other")
+    return found
 
 
 def _number(name: str, text: str) -> int | float | str:
@@ -76,10 +102,10 @@ def _number(name: str, text: str) -> int | float | str:
     return text
 
 
-def _key(response: Response, slug: str, query: dict[str, Any]) -> str:
-    """Under this key the reply never changes: while the response still grows, each request has its own."""
-    what = [response.pk, response.epoch, response.fingerprint, slug, sorted(query.items())]
-    if response.status in Response.ACTIVE:
+def _key(responses: Sequence[Response], slug: str, query: dict[str, Any]) -> str:
+    """Under this key the reply never changes: while a response still grows, each request has its own."""
+    what = [[one.pk, one.epoch, one.fingerprint] for one in responses] + [slug, sorted(query.items())]
+    if any(one.status in Response.ACTIVE for one in responses):
         what.append(secrets.token_hex(8))
     return f"view-{hashlib.sha256(msgspec.json.encode(what)).hexdigest()}"
 

@@ -145,19 +145,9 @@ class Engine:
         reply = await self._ask(m.Embed(_new_id(), texts), m.Embedded)
         return reply.embeddings
 
-    async def view(
-        self,
-        *,
-        response_id: str,
-        slug: str,
-        query: dict[str, Any],
-        token_ids: list[int],
-        num_prompt_tokens: int,
-        decoded_prefix: list[tuple[int, int]],
-    ) -> bytes:
+    async def view(self, slug: str, query: dict[str, Any], subject: m.Subject, other: m.Subject | None) -> bytes:
         """One view as safetensors bytes. Raises EngineLost, EngineFailed (with the field that was wrong)."""
-        request = m.ViewRequest(_new_id(), response_id, slug, query, token_ids, num_prompt_tokens, decoded_prefix)
-        reply = await self._ask(request, m.ViewReply)
+        reply = await self._ask(m.ViewRequest(_new_id(), slug, query, subject, other), m.ViewReply)
         assert reply.body is not None
         return reply.body
 

@@ -10,11 +10,15 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from django.core.cache import cache
 
+from inference.messages import Subject
 from inference.parameters import CHOICE
+from inference.query import Query, QueryError, parse_query
 from inference.text import Tokenizer
 from webtrace.conversations.models import Response
 from webtrace.dispatch.views import ViewResult
 from webtrace.worker.engine import Engine, EngineFailed, EngineLost
+from webtrace.worker.logprobs import recorded_logprobs
+from webtrace.worker.prompt_tokens import prompt_tokens
 from webtrace.worker.recorder import Recorder
 from webtrace.worker.token_texts import with_token_texts
 
@@ -22,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 KEPT_S = 600  # a view never changes under its key
 PROBLEM_KEPT_S = 5
-TELLING = frozenset({"logits", "lens", "probabilities", "what_if", "kv_cache"})
+TELLING = frozenset({"logits", "lens", "attribution", "ablation", "probabilities", "what_if", "kv_cache"})
 """Views that by themselves tell step 0's choice."""
 
 
@@ -38,12 +42,16 @@ async def answer(request: ViewRequest, engine: Engine, recorder: Recorder, token
     """Always leaves something under the key."""
     try:
         result = await _view(request, engine, recorder, tokenizer)
+    except QueryError as problem:
+        result = ViewResult(code="invalid_value", message=str(problem), field=problem.field)
     except EngineFailed as problem:
         field = problem.field
         code, message = ("invalid_value", f"{field}: {problem}") if field else ("unavailable", str(problem))
         result = ViewResult(code=code, message=message, field=field)
     except EngineLost as problem:
         result = ViewResult(code="unavailable", message=f"The engine is not available: {problem}")
+    except Response.DoesNotExist:
+        result = ViewResult(code="not_found", message="There is no such response.")
     except Exception:
         logger.exception("The view %s of %s failed.", request.slug, request.response_id)
         result = ViewResult(code="unavailable", message="The view could not be made; the failure was logged.")
@@ -53,32 +61,50 @@ async def answer(request: ViewRequest, engine: Engine, recorder: Recorder, token
 
 async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokenizer: Tokenizer) -> ViewResult:
     """From what is released so far while the response runs, else from its stored token ids."""
-    if recording := recorder.recording(request.response_id):
-        token_ids, num_prompt_tokens = recording.token_ids, recording.usage.input_tokens
-        decoded_prefix = recording.decoded_prefix
-    else:
-        response = await database_sync_to_async(Response.objects.filter(pk=request.response_id).first)()
-        if response is None:
-            return ViewResult(code="not_found", message="There is no such response.")
-        if response.fingerprint != engine.require().fingerprint:
-            return ViewResult(code="unavailable", message="This worker runs another model or kernel.")
-        token_ids, num_prompt_tokens = response.token_ids, response.num_prompt_tokens
-        decoded_prefix = response.decoded_prefix
-    if not token_ids:
+    slug, query = request.slug, request.query
+    asked = parse_query(slug, query)
+    subject = await _subject(request.response_id, engine, recorder)
+    if not subject.token_ids:
         return ViewResult(code="not_found", message="No token of this response was computed.")
-    _refuse_unreleased(request, num_prompt_tokens, len(token_ids) - num_prompt_tokens)
-    query = request.query
-    if request.slug == "what_if":
+    if slug == "tokens":
+        return ViewResult(body=prompt_tokens(subject, asked, tokenizer))
+    _refuse_unreleased(slug, asked, subject)
+    other = None
+    if asked.other is not None:
+        other = await _subject(_identifier(asked.other), engine, recorder)
+        _refuse_unreleased_there(asked, other)
+    if slug == "what_if":
         query = await _own_settings(request.response_id) | query
-    body = await engine.view(
-        response_id=str(request.response_id),
-        slug=request.slug,
-        query=query,
-        token_ids=token_ids,
-        num_prompt_tokens=num_prompt_tokens,
-        decoded_prefix=decoded_prefix,
-    )
+    body = await engine.view(slug, query, subject, other)
     return ViewResult(body=with_token_texts(body, tokenizer))
+
+
+async def _subject(response_id: UUID, engine: Engine, recorder: Recorder) -> Subject:
+    """Raises Response.DoesNotExist."""
+    if recording := recorder.recording(response_id):
+        return Subject(
+            response_id=str(response_id),
+            fingerprint=engine.require().fingerprint,
+            token_ids=list(recording.token_ids),
+            num_prompt_tokens=recording.usage.input_tokens,
+            decoded_prefix=recording.decoded_prefix,
+        )
+    response = await database_sync_to_async(Response.objects.get)(pk=response_id)
+    return Subject(
+        response_id=str(response_id),
+        fingerprint=response.fingerprint,
+        token_ids=response.token_ids,
+        num_prompt_tokens=response.num_prompt_tokens,
+        decoded_prefix=[(first, last) for first, last in response.decoded_prefix],
+        logprobs=await recorded_logprobs(response),
+    )
+
+
+def _identifier(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise QueryError("other", "must be the id of a response") from None
 
 
 async def _own_settings(response_id: UUID) -> dict[str, Any]:
@@ -88,20 +114,28 @@ async def _own_settings(response_id: UUID) -> dict[str, Any]:
     return {name: own[name] for name in CHOICE if name in own}
 
 
-def _refuse_unreleased(request: ViewRequest, num_prompt_tokens: int, num_released: int) -> None:
+def _refuse_unreleased(slug: str, asked: Query, subject: Subject) -> None:
     """What chose a token may be looked at once the token's text is released: the numbers would tell it.
 
-    Raises EngineFailed, as the engine does for a position that is not there. The engine would take 7.0 for 7.
+    Raises QueryError, as the engine does for a position that is not there.
     """
-    step, position = request.query.get("step"), request.query.get("position")
-    for field, value in (("position", position), ("step", step)):
-        if not isinstance(value, int | None):
-            raise EngineFailed("must be a whole number", field)
-    if position is not None:
-        field, asked = "position", position - num_prompt_tokens + 1
-    elif step is not None:
-        field, asked = "step", step
+    if asked.position is not None:
+        field, step = "position", asked.position - subject.num_prompt_tokens + 1
+    elif asked.step is not None:
+        field, step = "step", asked.step
     else:
-        field, asked = "step", 0 if request.slug in TELLING else -1
-    if asked >= max(num_released, 0):
-        raise EngineFailed("nothing is released yet of what was chosen there", field)
+        field, step = "step", 0 if slug in TELLING else -1
+    _refuse_step(field, step, subject)
+
+
+def _refuse_unreleased_there(asked: Query, other: Subject) -> None:
+    """The same for the second response of a comparison."""
+    if asked.other_position is not None:
+        _refuse_step("other_position", asked.other_position - other.num_prompt_tokens + 1, other)
+    if not other.token_ids:
+        raise QueryError("other", "has no computed token")
+
+
+def _refuse_step(field: str, step: int, subject: Subject) -> None:
+    if step >= max(len(subject.token_ids) - subject.num_prompt_tokens, 0):
+        raise QueryError(field, "nothing is released yet of what was chosen there")
