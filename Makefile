@@ -1,4 +1,5 @@
-# `make run` serves the site, `make test` checks everything. Variables may stand on the command line:
+# `make run` serves the site, `make test` checks everything, `make bench-page` measures the page (benchmarks/page.py).
+# Variables may stand on the command line:
 #   PORT=9000                 port to serve on (8000)
 #   WEBTRACE_DATA=folder      where checkpoints, database and secret key live (data/)
 #   WEBTRACE_MODEL=path       another GGUF file or Hugging Face style folder
@@ -18,7 +19,7 @@ export PIP_INDEX_URL := $(PIP_INDEX)
 endif
 export TORCH_INDEX
 
-.PHONY: help run test lint python
+.PHONY: help run test lint bench-page python
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -45,6 +46,12 @@ lint:
 			node --input-type=module --check - < "$$file" || { echo "in $$file"; exit 1; }; \
 		done; \
 	else echo "node is not installed: the syntax of static/js is checked by the browser tests alone"; fi
+
+bench-page: export OMP_NUM_THREADS := 1
+bench-page: python
+	@"$(PYTHON)" webtrace/ops/install.py requirements-dev.txt
+	@$(INSIDE) manage.py setup --checkpoints-only
+	@$(INSIDE) -m benchmarks.page
 
 python:
 	@"$(or $(PYTHON),python3)" -c '$(NEW_ENOUGH)' 2>/dev/null || { \
