@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from inference import messages as m
 from inference.text import Tokenizer
-from webtrace import model_summaries, reports, summaries
+from webtrace import digits, model_summaries, reports, summaries
 from webtrace.breakpoints import TELLING, stations_of_step
 from webtrace.events import KVState, StepTiming, TraceStep, Usage
 from webtrace.release import OutputGate
@@ -203,18 +203,20 @@ class Generation:
             token_text=step.token_text,
             text=step.text,
             held_bytes=step.held_bytes,
-            raw_logprob=step.raw_logprob,
-            logprob=step.logprob,
+            raw_logprob=digits.of_number(step.raw_logprob),
+            logprob=digits.of_number(step.logprob),
             rank=step.rank,
-            entropy=step.entropy,
-            candidates=step.candidates,
-            ledger=step.ledger,
+            entropy=digits.of_number(step.entropy),
+            candidates=digits.of_candidates(step.candidates),
+            ledger=digits.of_ledger(step.ledger),
             kv=KVState(
                 num_blocks=step.num_blocks,
                 rows_computed=self._prefilled.num_computed if first and self._prefilled else 1,
                 rows_reused=self._prefilled.num_reused if first and self._prefilled else earlier,
             ),
-            timing=StepTiming(held.at_ms, step.forward_ms, step.sample_ms, step.batch_size),
+            timing=StepTiming(
+                round(held.at_ms, 3), round(step.forward_ms, 3), round(step.sample_ms, 3), step.batch_size
+            ),
         )
 
     def _after_start(self, ms: float | None) -> float | None:
