@@ -28,9 +28,11 @@ export function mountChat(host, { empty, actions }) {
     pinned = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_PX;
   }, { passive: true });
 
-  const pin = () => {
+  // After the layout that the growth takes anyway: reading the height while the text grows would make another.
+  const sizes = new ResizeObserver(() => {
     if (pinned) scroller.scrollTop = scroller.scrollHeight;
-  };
+  });
+  for (const part of [scroller, list]) sizes.observe(part);
 
   subscribe(["messages", "conversation"], (state) => {
     const path = conversation.path();
@@ -47,11 +49,9 @@ export function mountChat(host, { empty, actions }) {
     const keep = new Set(wanted);
     for (const [key, turn] of turns) if (!keep.has(turn)) turns.delete(key);
     placeInOrder(list, wanted.map(({ node }) => node));
-    pin();
   });
   subscribe(["records", "response", "selection"], () => {
     for (const turn of turns.values()) turn.refresh();
-    pin();
   });
 }
 

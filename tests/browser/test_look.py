@@ -22,6 +22,7 @@ def assert_fits(page: Page) -> None:
 @pytest.mark.parametrize("width", [320, 360, 768, 1024, 1440, 2560])
 def test_no_width_scrolls_sideways(site: Site, open_page: Open, width: int) -> None:
     page = open_page(site, width=width, height=800)
+    expect(page.locator(".connection[data-state=open]")).to_be_attached()
     assert_fits(page)
     ask(page, "a_very_long_word_without_any_place_to_break_it_" * 6)
     await_end(page)
