@@ -3,15 +3,16 @@
 import { contextOf, followState } from "./context.js";
 import { element } from "./dom.js";
 import { selectionLink } from "./links.js";
+import { createReadingChoices } from "./reading-choices.js";
 import { get } from "./store.js";
 
-const TITLES = { table: "Debugging table", misconceptions: "Misconceptions", numbers: "Worked numbers" };
+const TITLES = { reading: "Read it through", table: "Debugging table", misconceptions: "Misconceptions", numbers: "Worked numbers" };
 
 /** `again(record, seed)` asks for another version of an answer; null where one can only read. */
 export function mountPages(host, catalogue, { again }) {
   const links = new Map([[null, "Stages"], ...Object.entries(TITLES)].map(([page, title]) => [page, selectionLink({ page }, {}, title)]));
   const panel = element("div", { class: "page-panel", hidden: true });
-  host.prepend(element("nav", { class: "page-links", "aria-label": "Stages and pages" }, [...links.values()]));
+  host.prepend(element("nav", { class: "page-links", "aria-label": "Stages and pages" }, [...links.values()], createReadingChoices(host, catalogue)));
   host.append(panel);
   let open = null; // {page, body, life, update}
 
