@@ -56,14 +56,14 @@ class Weights:
             self.rows[layer, start + offset] = weights[:, offset].clone()
 
 
-def watched_run(decoder: Decoder) -> Run:
+def watched_run(decoder: Decoder, prompt: list[int] = PROMPT) -> Run:
     weights, sequence = Weights(), new_sequence(decoder, blocks=[1, 0, 2], num_blocks=3)
     with _watching(decoder) as passes:
-        logits = [sequence.feed(PROMPT, weights)]
+        logits = [sequence.feed(prompt, weights)]
         for _ in range(STEPS):
             logits.append(sequence.feed([int(logits[-1].argmax())], weights))
     tokens = [*sequence.token_ids, int(logits[-1].argmax())]
-    trace = Trace(decoder, sequence.cache, sequence.residuals, sequence.blocks, tokens, len(PROMPT))
+    trace = Trace(decoder, sequence.cache, sequence.residuals, sequence.blocks, tokens, len(prompt))
     products = {key: Product(*map(torch.cat, zip(*rows, strict=True))) for key, rows in passes.items()}
     return Run(trace, weights.rows, logits, products)
 
