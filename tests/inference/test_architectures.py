@@ -32,7 +32,7 @@ class Case:
     """How large a file of a folder may be."""
 
 
-STRETCHED = {"rope_theta": 5000.0, "factor": 4.0, "original_max_position_embeddings": 16}
+STRETCHED = {"rope_theta": 5000.0, "factor": 4.0, "original_max_position_embeddings": 64}
 CASES = {
     "llama, grouped": Case("Llama", {}, "llama"),
     "llama, one layer, tied": Case("Llama", {"num_hidden_layers": 1, "tie_word_embeddings": True}, "llama"),
@@ -46,10 +46,13 @@ CASES = {
         {"rope_parameters": {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0, **STRETCHED}},
         "llama",
     ),
-    "llama, yarn scaling": Case("Llama", {"rope_parameters": {"rope_type": "yarn", **STRETCHED}}, "llama"),
+    "llama, yarn scaling": Case(
+        "Llama", {"head_dim": 32, "rope_parameters": {"rope_type": "yarn", **STRETCHED}}, "llama"
+    ),
     "llama, yarn with all its settings": Case(
         "Llama",
         {
+            "head_dim": 32,
             "rope_parameters": {
                 "rope_type": "yarn",
                 "attention_factor": 0.9,
