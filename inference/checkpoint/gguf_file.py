@@ -1,6 +1,7 @@
 """Reads GGUF files: metadata to a ModelConfig, tensors to canonical names. Never imports torch."""
 
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ class GGUFFile:
         if (self._field("split.count") or 0) > 1:
             raise UnsupportedCheckpoint("a GGUF file in parts")
         stored = {tensor.name: tensor for tensor in self._reader.tensors}
+        _refuse_unread_kinds(stored.values())
         listed = stored.pop(_DIVISORS, None)
         self._tensors = {_canonical(name): tensor for name, tensor in stored.items()}
         # The reader lists dimensions from the fastest on.
@@ -79,11 +81,8 @@ class GGUFFile:
     def tensor(self, name: str) -> Float32:
         """See WeightSource.tensor."""
         stored = self._tensors[name]
-        try:
-            # A copy, for what is float32 already would else be a read-only view of the file.
-            rows = np.array(gguf.dequantize(stored.data, stored.tensor_type), dtype=np.float32)
-        except NotImplementedError as error:
-            raise UnsupportedCheckpoint(f"tensor {stored.name} in {stored.tensor_type.name}") from error
+        # A copy, for what is float32 already would else be a read-only view of the file.
+        rows = np.array(gguf.dequantize(stored.data, stored.tensor_type), dtype=np.float32)
         return rows if self.config.architecture in ADJACENT else in_adjacent_pairs(rows, name, self.config)
 
     def four_bit(self, name: str) -> FourBit | None:
@@ -98,6 +97,15 @@ class GGUFFile:
     def _field(self, key: str) -> Any:
         field = self._reader.get_field(key)
         return None if field is None else field.contents()
+
+
+def _refuse_unread_kinds(tensors: Iterable[gguf.ReaderTensor]) -> None:
+    """Tries one row of each kind of packing."""
+    for kind, tensor in {tensor.tensor_type: tensor for tensor in tensors}.items():
+        try:
+            gguf.dequantize(np.atleast_2d(tensor.data)[:1], kind)
+        except NotImplementedError as error:
+            raise UnsupportedCheckpoint(f"tensor {tensor.name} in {kind.name}") from error
 
 
 def _canonical(name: str) -> str:

@@ -87,6 +87,9 @@ class Int4Linear:
     zero = minimum + 8 * scale. Scale and zero are kept in bfloat16, the only rounding there is.
     """
 
+    ROWS = 16
+    """The kernel wants a multiple of so many."""
+
     def __init__(self, weight: FourBit) -> None:
         codes = torch.from_numpy(weight.codes.astype(np.int32))
         zeros = weight.minimums + 8 * weight.scales
@@ -125,10 +128,11 @@ def make_linear(
 
 
 def _make_product(kind: str, checkpoint: Checkpoint, names: Sequence[str], device: torch.device) -> Linear:
-    """int4 needs the matrices as the file packs them; what is not in four bits there is kept at eight."""
+    """int4 needs the matrices as the file packs them; what is not in four bits there, or does not fill the kernel, is
+    kept at eight."""
     if kind == "int4":
         packed = [matrix for name in names if (matrix := checkpoint.four_bit(name)) is not None]
-        if len(packed) == len(names):
+        if len(packed) == len(names) and sum(len(matrix.codes) for matrix in packed) % Int4Linear.ROWS == 0:
             return Int4Linear(FourBit.concatenate(packed))
     dense = torch.from_numpy(np.concatenate([checkpoint.tensor(name) for name in names]))
     if kind in ("int4", "int8"):

@@ -86,24 +86,29 @@ def _fastest(checkpoint: Checkpoint) -> tuple[str, str]:
 
 def _candidates(checkpoint: Checkpoint) -> list[str]:
     """Kernels worth trying, fewest bytes first: four bits where the file has them, for eight would be less exact."""
-    packed = checkpoint.four_bit("layers.0.gate") is not None
+    fits = all(out % Int4Linear.ROWS == 0 for out, _ in _sizes(checkpoint.config))
+    packed = fits and checkpoint.four_bit("layers.0.gate") is not None
     return ["int4" if packed else "int8", "float32"]
 
 
-def _layer_products(kernel: str, config: ModelConfig) -> list[tuple[Linear, int]]:
-    """Products of one layer's sizes on made-up weights, each with its input width."""
-    sizes = [
+def _sizes(config: ModelConfig) -> list[tuple[int, int]]:
+    """Rows and columns of the matrices of one layer's products."""
+    return [
         (config.qkv_width, config.width),
         (config.width, config.query_width),
         (2 * config.feed_forward_width, config.width),
         (config.width, config.feed_forward_width),
     ]
+
+
+def _layer_products(kernel: str, config: ModelConfig) -> list[tuple[Linear, int]]:
+    """Products of one layer's sizes on made-up weights, each with its input width."""
     make: dict[str, Callable[[int, int], Linear]] = {
         "int4": lambda out, width: Int4Linear(_made_up_four_bit(out, width)),
         "int8": lambda out, width: Int8Linear(torch.rand(out, width)),
         "float32": lambda out, width: DenseLinear(torch.rand(out, width)),
     }
-    return [(make[kernel](out, width), width) for out, width in sizes]
+    return [(make[kernel](out, width), width) for out, width in _sizes(config)]
 
 
 def _made_up_four_bit(out: int, width: int) -> FourBit:

@@ -43,8 +43,11 @@ def make_model(architecture: str, **changes: Any) -> Any:
     return model
 
 
-def write_gguf(path: Path, architecture: str, model: Any) -> None:
-    """As the format's own converter writes that architecture."""
+def write_gguf(path: Path, architecture: str, model: Any, kind: gguf.GGMLQuantizationType | None = None) -> None:
+    """As the format's own converter writes that architecture.
+
+    With a `kind`, matrices are packed in it, and the model gets the weights that can be read back.
+    """
     config = model.config
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_block_count(config.num_hidden_layers)
@@ -60,21 +63,48 @@ def write_gguf(path: Path, architecture: str, model: Any) -> None:
     if getattr(config, "sliding_window", None):
         writer.add_sliding_window(config.sliding_window)
     _write_rotary(writer, config, head_width)
-    kind = next(kind for kind, named in gguf.MODEL_ARCH_NAMES.items() if named == architecture)
-    names = gguf.get_tensor_name_map(kind, config.num_hidden_layers)
+    known = next(known for known, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture)
+    names = gguf.get_tensor_name_map(known, config.num_hidden_layers)
     for name, tensor in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         rows = tensor.numpy()
+        if kind is not None and rows.ndim == 2:
+            rows = pack(rows, kind)
+            tensor.copy_(torch.from_numpy(gguf.dequantize(rows, kind)))
         if architecture in ("llama", "smollm3") and ("q_proj" in name or "k_proj" in name):
             rows = _pairs_side_by_side(rows, head_width)
         if architecture == "gemma3" and "norm" in name:
             rows = rows + 1
-        writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(rows))
+        stored_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        if kind is None or rows.ndim == 1:
+            writer.add_tensor(stored_name, np.ascontiguousarray(rows))
+        else:
+            writer.add_tensor(stored_name, rows, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def pack(rows: NDArray[np.float32], kind: gguf.GGMLQuantizationType) -> NDArray[Any]:
+    """The matrix in that kind; for those that the format's library only reads, random bytes with small scales."""
+    try:
+        packed: NDArray[Any] = gguf.quantize(rows, kind)
+    except NotImplementedError:
+        size, num_bytes = gguf.GGML_QUANT_SIZES[kind]
+        blocks = np.random.default_rng(1).integers(0, 256, (rows.size // size, num_bytes)).astype(np.uint8)
+        blocks[:, _SCALES[kind]] = np.full(len(_SCALES[kind]) // 2, 3e-4, np.float16).view(np.uint8)
+        packed = blocks.reshape(len(rows), -1)
+    return packed
+
+
+_SCALES = {
+    gguf.GGMLQuantizationType.Q4_K: [0, 1, 2, 3],
+    gguf.GGMLQuantizationType.Q5_K: [0, 1, 2, 3],
+    gguf.GGMLQuantizationType.Q6_K: [208, 209],
+}
+"""Which bytes of a block are scales in half precision."""
 
 
 def _write_rotary(writer: gguf.GGUFWriter, config: Any, head_width: int) -> None:

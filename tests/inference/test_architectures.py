@@ -60,7 +60,7 @@ CASES = {
                 "beta_slow": 0.5,
                 "truncate": False,
                 **STRETCHED,
-            }
+            },
         },
     ),
     "mistral, sliding window": Case("Mistral", {"sliding_window": 6}, "llama"),
