@@ -163,3 +163,10 @@ def test_multiply_adds_count_no_pair_outside_the_window() -> None:
     assert multiply_adds(VARIED, context, context)["scores"] == pairs * VARIED.query_width
     pieces = [multiply_adds(VARIED, count, end)["scores"] for count, end in ((4, 4), (6, 10), (1, 11), (10, context))]
     assert sum(pieces) == pairs * VARIED.query_width
+
+
+def test_a_logit_is_the_sum_of_its_parts(run: Run) -> None:
+    view = run.view("attribution", position=LAST)
+    assert view.tensors["biases"].shape == (VARIED.n_layers,)
+    assert abs(view.info["rounding"]) <= 1e-5 * view.info["sum_of_sizes"]
+    assert sum(float(tensor.sum()) for tensor in view.tensors.values()) == pytest.approx(view.info["logit"], abs=1e-4)
