@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from inference.model.decoder import CUT
 from inference.query import Query, QueryError
 from inference.views.derive import attend, entropy
 from inference.views.trace import Trace
@@ -28,8 +29,12 @@ def attention_map(trace: Trace, query: Query) -> View:
     side = math.isqrt(MAX_CELLS)
     query_from, query_to = _bounds("query", query.query_from, query.query_to, length, side)
     key_from, key_to = _bounds("key", query.key_from, query.key_to, length, side)
-    rows = attend(trace, layer, query_from, query_to, head=head, num_keys=length)
-    tile = rows.weights[0, :, key_from:key_to]
+    tile = torch.zeros(query_to - query_from, key_to - key_from)
+    for start in range(query_from, query_to, CUT):
+        stop = min(start + CUT, query_to)
+        weights = attend(trace, layer, start, stop, head=head).weights[0, :, key_from:key_to]
+        tile[start - query_from : stop - query_from, : weights.shape[1]] = weights
+        trace.pause()
     inner = tile[max(0, 1 - query_from) :, max(0, 1 - key_from) :]
     return trace.view(
         "attention",

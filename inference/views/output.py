@@ -63,27 +63,27 @@ def lens(trace: Trace, query: Query) -> View:
     top_probabilities [n_layers + 1, top] with top_ids in `info`; probability and rank [n_layers + 1] of one token.
     """
     position, count = trace.position(query), trace.top(query)
-    rows = torch.cat([_some_logits(trace, states) for states in torch.split(trace.stream(position), ROWS_AT_ONCE)])
-    token = chosen_token(trace, query, position, rows[-1])
-    probabilities_by_layer = softmax(rows)
-    top = probabilities_by_layer.topk(count)
+    stream = trace.stream(position)
+    token = chosen_token(trace, query, position, logits_at(trace, position))
+    tops, probabilities_of_token, ranks = [], [], []
+    for states in torch.split(stream, ROWS_AT_ONCE):
+        trace.pause()
+        rows = trace.decoder.logits(states)
+        shares = softmax(rows)
+        tops.append(shares.topk(count))
+        probabilities_of_token.append(shares[:, token])
+        ranks.append((rows > rows[:, token, None]).sum(-1))
     return trace.view(
         "lens",
         {
-            "top_probabilities": array(top.values),
-            "probability": array(probabilities_by_layer[:, token]),
-            "rank": array((rows > rows[:, token, None]).sum(-1)),
+            "top_probabilities": array(torch.cat([top.values for top in tops])),
+            "probability": array(torch.cat(probabilities_of_token)),
+            "rank": array(torch.cat(ranks)),
         },
         position,
         token=token,
-        top_ids=top.indices.tolist(),
+        top_ids=torch.cat([top.indices for top in tops]).tolist(),
     )
-
-
-def _some_logits(trace: Trace, states: Tensor) -> Tensor:
-    """A piece of a lens: [n, width] -> [n, vocabulary]."""
-    trace.pause()
-    return trace.decoder.logits(states)
 
 
 def probabilities(trace: Trace, query: Query) -> View:

@@ -11,6 +11,9 @@ from inference.views.derive import mixed_at
 from inference.views.trace import Trace
 from inference.views.view import View, array
 
+TABLE_ROWS = 8192
+"""Rows of the embedding table that are looked at between two pauses."""
+
 
 def embeddings(trace: Trace, query: Query) -> View:
     """row [width] of the table for the token at the position (or `token`), and the nearest rows by cosine.
@@ -22,7 +25,11 @@ def embeddings(trace: Trace, query: Query) -> View:
     token = query.token if position is None else trace.token_ids[position]
     token = within("token", token if token is not None else 0, decoder.config.vocabulary, "the vocabulary")
     row = decoder.embedding[token]
-    near = cosine(decoder.embedding, row).topk(min(count + 1, decoder.config.vocabulary))
+    cosines = []
+    for rows in torch.split(decoder.embedding, TABLE_ROWS):
+        cosines.append(cosine(rows, row))
+        trace.pause()
+    near = torch.cat(cosines).topk(min(count + 1, decoder.config.vocabulary))
     others = near.indices != token
     return trace.view(
         "embeddings",
