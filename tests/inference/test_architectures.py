@@ -11,6 +11,8 @@ import torch
 
 from inference.checkpoint import Checkpoint, load_checkpoint
 from inference.model.decoder import Decoder
+from inference.query import Query
+from inference.views import VIEWS, Trace
 from tests.inference.foreign import make_model, write_gguf
 from tests.inference.sequences import new_sequence
 
@@ -123,3 +125,23 @@ def test_gguf_computes_what_the_other_library_computes(case: Case, model: Any, t
     path = tmp_path / "tiny.gguf"
     write_gguf(path, case.gguf, model)
     assert torch.allclose(our_logits(load_checkpoint(path)), expected_logits(model), atol=1e-4, rtol=0)
+
+
+def test_the_parts_of_a_logit_add_up_and_can_be_off(case: Case, model: Any, tmp_path: Path) -> None:
+    """Whatever the layers do beside the plain: biases, norms of updates, windows, scaled embeddings."""
+    model.save_pretrained(tmp_path)
+    decoder = Decoder.load(load_checkpoint(tmp_path), device="cpu", kernel="float32")
+    sequence = new_sequence(decoder, num_blocks=1)
+    sequence.feed(TOKENS[:PROMPT])
+    logits = sequence.feed(TOKENS[PROMPT : PROMPT + 1])
+    trace = Trace(decoder, sequence.cache, sequence.residuals, [0], TOKENS[: PROMPT + 2], PROMPT)
+    parts = VIEWS["attribution"](trace, Query(step=1))
+    assert parts.info["logit"] == pytest.approx(float(logits[TOKENS[PROMPT + 1]]), abs=1e-5)
+    assert abs(parts.info["rounding"]) <= 1e-5 * max(1.0, parts.info["sum_of_sizes"])
+    everything = ",".join(map(str, range(decoder.config.n_layers)))
+    for everywhere in (False, True):
+        bare = VIEWS["ablation"](trace, Query(step=1, layers=everything, everywhere=everywhere))
+        alone = decoder.logits(trace.states(0, PROMPT, PROMPT + 1))[0]
+        assert torch.allclose(torch.from_numpy(bare.tensors["logits"]), alone[bare.info["token_ids"]], atol=1e-5)
+        off = VIEWS["ablation"](trace, Query(step=1, feed_forwards="0", everywhere=everywhere)).info
+        assert off["divergence"] > 0

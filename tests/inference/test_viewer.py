@@ -17,6 +17,7 @@ from inference.engine import Engine
 from inference.messages import FromEngine, Judge, Judged, Shutdown, Subject, ToEngine, ViewReply, ViewRequest
 from inference.pipe import encode
 from inference.viewer import Viewer
+from inference.views import Trace
 from tests.inference.tiny import alone, collect, request, run, tiny_engine
 
 PROMPT = "the cat and the dog and the " * 6
@@ -218,6 +219,20 @@ def test_answers_that_run_during_a_view_take_nothing_from_under_it() -> None:
     ends = collect(later)
     assert {name: outcome.end.finish for name, outcome in ends.items()} == {"n0": "length", "n1": "length"}
     assert engine.scheduler.num_available == 6
+
+
+@pytest.mark.parametrize(
+    ("position", "rows"),
+    [
+        (0, (0, 128)), (127, (0, 128)), (128, (128, 200)), (199, (128, 200)), (200, (200, 201)), (255, (255, 256)),
+        (256, (256, 300)), (299, (256, 300)), (300, (300, 301)), (310, (310, 311)),
+    ],
+)  # fmt: skip
+def test_a_view_knows_which_rows_went_through_together(position: int, rows: tuple[int, int]) -> None:
+    """A prompt of 300 tokens, of which 200 to 255 are an earlier answer's, decoded one by one."""
+    engine = tiny_engine()
+    trace = Trace(engine.decoder, engine.cache, engine.residuals, [], [1] * 320, 300, decoded_prefix=[(200, 256)])
+    assert trace.pass_of(position) == rows
 
 
 class Slow:
