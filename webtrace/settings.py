@@ -120,7 +120,7 @@ else:
                 # IMMEDIATE: without it, contending read-then-write transactions fail at once instead of waiting.
                 "transaction_mode": "IMMEDIATE",
                 "timeout": 20,
-                "init_command": "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+                "init_command": "PRAGMA synchronous=NORMAL;",  # what stays with the file: webtrace/ops/sqlite.py
             },
         }
     }
@@ -208,6 +208,7 @@ FLUSH_LOG_MS = 200  # one transaction of the event log at most this often
 HOLD_S = env.integer("WEBTRACE_HOLD_S", 60, at_least=1)  # a response held at a breakpoint goes on after so long
 VIEW_TIMEOUT_S = 2
 MAX_MESSAGE_BYTES = 256_000  # of any message on a socket or channel
+MAX_ANSWER_BYTES = 200_000  # of one answer, as JSON: the message of its end repeats it whole
 
 MODEL_PATH = env.text("WEBTRACE_MODEL") or str(DATA_DIR / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf")
 ENCODER_PATH = str(DATA_DIR / "models" / "all-MiniLM-L6-v2")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,7 +17,10 @@ from channels.testing import WebsocketCommunicator
 from django.db import OperationalError, connection
 from django.test import Client
 
+from tests.service.browser import Browser
 from tests.service.cast import make_user
+from tests.service.site import DATABASE, Site
+from tests.service.socket_client import by_key
 from webtrace.accounts.models import ApiKey
 from webtrace.asgi import application
 from webtrace.dispatch.models import Worker
@@ -146,3 +151,37 @@ def test_an_address_that_leads_nowhere_says_so_in_json(client: Client, db: None,
     answer = client.get(address)
     assert answer.status_code == 404
     assert answer.json()["error"]["code"] == "not_found"
+
+
+@contextmanager
+def held_by_somebody(site: Site) -> Iterator[sqlite3.Connection]:
+    """Another program has the right to write in the site's database, and keeps it."""
+    other = sqlite3.connect(Path(site.environment["WEBTRACE_DATA"]) / DATABASE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield other
+    finally:
+        other.close()
+
+
+def test_who_only_reads_never_waits_for_who_writes(site: Site) -> None:
+    key = site.new_key()
+    with by_key(site, key) as talk:
+        talk.create()
+        response_id = talk.to_end()[-1]["response_id"]
+    reader = Browser(site.url, {"Authorization": f"Bearer {key}"})
+    addresses = [
+        "/api/v1/me", "/api/v1/conversations", f"/api/v1/responses/{response_id}",
+        f"/api/v1/responses/{response_id}/events", "/v1/models", "/healthz",
+    ]  # fmt: skip
+    with held_by_somebody(site) as writer, ThreadPoolExecutor() as threads:
+        asked = [threads.submit(reader.get, address) for address in addresses]
+        answers = [one.result(timeout=15) for one in asked]  # a write waits 20 s, and then fails
+        assert writer.in_transaction
+    assert [answer.status for answer in answers] == [200] * len(addresses)
+
+
+def test_a_new_file_gets_its_settings_once(site: Site) -> None:
+    with sqlite3.connect(Path(site.environment["WEBTRACE_DATA"]) / DATABASE) as reader:
+        assert reader.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+        assert reader.execute("PRAGMA journal_mode").fetchone() == ("wal",)

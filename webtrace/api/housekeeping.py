@@ -7,6 +7,7 @@ import logging
 import time
 
 from django.contrib.sessions.models import Session
+from django.db import connection
 from django.utils import timezone
 
 from webtrace.accounts import guests, key_use
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_S = 5.0
 TIDY_EVERY_S = 3600.0
+MOST_PAGES = 2000  # given back to the file system
 MOST_GUESTS = 10  # in one go: whoever else writes must get a turn
 
 
@@ -38,4 +40,8 @@ def tidy() -> bool:
     """Delete sessions and limits that have run out, and guests who do not come back. False: there are more of them."""
     Session.objects.filter(expire_date__lt=timezone.now()).delete()
     budgets.remove_unused()
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA incremental_vacuum({MOST_PAGES})")
+            cursor.fetchall()  # it frees a page a row
     return guests.remove_stale(limit=MOST_GUESTS) < MOST_GUESTS

@@ -6,4 +6,4 @@ class OperationsConfig(AppConfig):
     verbose_name = "Operations"
 
     def ready(self) -> None:
-        from webtrace.ops import checks  # noqa: F401  (registers them)
+        from webtrace.ops import checks, sqlite  # noqa: F401  (registers them)
