@@ -48,7 +48,7 @@ def _ranges(sampling: Sampling) -> list[FieldError]:
         value = getattr(sampling, field)
         if value is not None and not low <= value <= high:  # false for NaN as well
             limit = f"at least {low}" if high == math.inf else f"between {low} and {high}"
-            errors.append(FieldError(field, f"must be {limit}, not {value}"))
+            errors.append(FieldError(field, f"must be {limit}, not {f'{value}'[:40]}"))
     if not 0 < sampling.top_p <= 1:
         errors.append(FieldError("top_p", f"must be above 0 and at most 1, not {sampling.top_p}"))
     return errors

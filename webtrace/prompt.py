@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from inference.text import ChatTemplate, Message, Part, Segment, Tokenizer
 from webtrace import reports
 
 SHOWN_CHARACTERS = 4000  # of one segment in the report
+SHOWN_BYTES = 100_000  # of all segments' texts together, as JSON; the newest come first
+LONGEST_IN_JSON = 6  # bytes of one character: \u0001
 SHOWN_SEGMENTS = 120
 SHOWN_DROPPED = 50
 
@@ -157,7 +161,7 @@ def report(prompt: Prompt) -> reports.PromptReport:
         for segment in prompt.segments
     ]
     return reports.PromptReport(
-        segments=_join_segments(rows),
+        segments=_cut_texts(_join_segments(rows)),
         num_tokens=len(prompt.token_ids),
         context_length=prompt.context_length,
         room_for_answer=prompt.room,
@@ -206,6 +210,17 @@ def _join_segments(rows: list[reports.Segment]) -> list[reports.Segment]:
     tokens = sum(row.num_tokens for row in joined)
     stand_in = reports.Segment("history", "", text, tokens, truncated=True)
     return [*rows[:begin], stand_in, *rows[begin + excess + 1 :]]
+
+
+def _cut_texts(rows: list[reports.Segment]) -> list[reports.Segment]:
+    room = SHOWN_BYTES
+    cut: list[reports.Segment] = []
+    for row in reversed(rows):
+        if len(msgspec.json.encode(row.text)) > room:
+            row = msgspec.structs.replace(row, text=row.text[: room // LONGEST_IN_JSON], truncated=True)
+        room -= len(msgspec.json.encode(row.text)) - 2
+        cut.append(row)
+    return cut[::-1]
 
 
 def _join_dropped(rows: list[reports.Dropped]) -> list[reports.Dropped]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from inference.settings import EngineSettings
@@ -171,3 +172,17 @@ def test_a_report_is_bounded_whatever_the_conversation() -> None:
     joined = prompts.report(short).dropped
     assert len(joined) == prompts.SHOWN_DROPPED
     assert sum(row.num_tokens for row in joined) == sum(row.num_tokens for row in short.dropped)
+
+
+def test_a_report_fits_into_a_message_whatever_its_characters() -> None:
+    """A token of this vocabulary may be 80 characters long, a character 6 bytes of JSON."""
+    wide = ("\n" + " " * 80) * 45
+    history = tuple(Turn("user" if index % 2 == 0 else "assistant", wide, "history") for index in range(100))
+    prompt = assemble("\x01" * 1000, history)
+    report = prompts.report(prompt)
+    assert sum(len(segment.text) for segment in prompt.segments) > 300_000
+    assert len(msgspec.json.encode(report)) < 130_000
+    assert next(row for row in reversed(report.segments) if row.source == "user").text == "\x01" * 1000
+    first = next(row for row in report.segments if row.source == "history" and row.role == "user")
+    assert first.truncated
+    assert first.text == ""

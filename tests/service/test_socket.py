@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 import uuid
+from typing import Any
 
 import pytest
 
 from tests.service.browser import Browser
 from tests.service.site import FAKE_TEXT, Site
-from tests.service.socket_client import Event, by_cookie, by_key, text_of
+from tests.service.socket_client import ENDS, Event, by_cookie, by_key, text_of
 
 
 def test_an_answer_streams_with_consecutive_numbers(site: Site, key: str) -> None:
@@ -161,6 +163,34 @@ def test_a_refused_request_has_a_journey_that_ends_at_the_gateway(
     assert end["usage"]["output_tokens"] == 0
     stages = {event["stage"]: event["outcome"] for event in events if event["type"] == "trace.stage"}
     assert stages == {"request": "passed", "gateway": "ended_here"}
+
+
+def test_no_message_is_bigger_than_its_bound(site: Site, key: str) -> None:
+    """The longest requests there may be, in several shapes, and the log that is read again."""
+    wide = ("\n" + " " * 80) * 30
+    requests: list[dict[str, Any]] = [
+        {"text": "\x01" * 7_500, "instructions": '"' * 200},
+        {"text": "", "input": [{"role": "user", "content": wide}] * 40, "instructions": wide * 40},
+        {"text": "word " * 7_500},
+        {"sampling": {"logit_bias": {str(token): 1.5 for token in range(30_000)}}},
+        {"sampling": {"stop": ["\x01" * 80_000]}},
+        {"sampling": {"max_tokens": 10**300, "seed": 10**4000}},
+        {"model": "m" * 200, "text": "👩‍👩‍👧" * 1_000},
+    ]
+    opener = urllib.request.build_opener()
+    opener.addheaders = [("Authorization", f"Bearer {key}")]
+    for request in requests:
+        with by_key(site, key) as talk:
+            talk.create(**request)
+            frames = [str(talk.connection.recv(timeout=30))]
+            while json.loads(frames[-1])["type"].removeprefix("response.") not in ENDS:
+                frames.append(str(talk.connection.recv(timeout=30)))
+            assert max(len(frame.encode()) for frame in frames) <= 256_000
+            response_id = json.loads(frames[0])["response_id"]
+            talk.send({"type": "response.resume", "event_id": "r", "response_id": response_id})
+            assert [talk.next() for _ in frames] == [json.loads(frame) for frame in frames]
+        with opener.open(f"{site.url}/api/v1/responses/{response_id}/events") as page:
+            assert len(page.read()) <= 260_000
 
 
 def test_cancel_ends_it(site: Site, key: str) -> None:

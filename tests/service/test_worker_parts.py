@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pytest
 from channels.layers import InMemoryChannelLayer
+from django.conf import settings
 
 from inference import messages as m
 from inference.process import EngineGone
@@ -317,6 +318,16 @@ async def test_a_response_that_was_taken_over_is_stopped(database: Database, hub
         one.release("a")
         await until(lambda: one.stop.reason == "worker_lost")
         assert recorder.recording(one.response_id) is None
+
+
+async def test_an_answer_ends_before_it_outgrows_the_message_of_its_end(database: Database, hub: Any) -> None:
+    wide = "\n" + "\x01" * 80  # one token can say so much, and a bias can have the model say nothing else
+    async with recording() as (recorder, one):
+        while one.stop.reason is None:
+            one.release(wide)
+        await recorder.finish(one, Ending("length", one.text))
+    assert one.stop.reason == "length"
+    assert settings.MAX_ANSWER_BYTES < len(database.lines[-1].text) < settings.MAX_MESSAGE_BYTES
 
 
 async def test_without_trace_only_text_is_recorded(database: Database, hub: Any) -> None:

@@ -112,7 +112,7 @@ def read(response_id: UUID, after: Place = START, *, max_bytes: int = settings.M
         for line in _lines(batch):
             if line.place <= after:
                 continue
-            num_bytes += len(line.text)
+            num_bytes += len(line.text.encode())
             if lines and num_bytes > max_bytes:
                 return lines
             lines.append(line)

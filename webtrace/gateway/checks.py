@@ -136,7 +136,8 @@ def check_size(verdict: Verdict) -> Finding:
         who = {"guest": "a guest", "user": "a user", "api key": "an API key"}[principal.kind]
         raise Refusal(
             "too_large",
-            f"sampling.max_tokens is {message.sampling.max_tokens}; {who} may ask for at most {principal.max_tokens}.",
+            f"sampling.max_tokens is {f'{message.sampling.max_tokens}'[:40]}; {who} may ask for at most "
+            f"{principal.max_tokens}.",
             field="sampling.max_tokens",
         )
     return Finding(f"{sizes['input']:,} of {most:,} characters; answer up to {message.sampling.max_tokens} tokens")

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from django.conf import settings
 
 from webtrace.conversations import live, log, services
@@ -30,6 +31,7 @@ class Recording:
         self.response_id = taken.response.pk
         self.epoch = taken.epoch
         self.text = ""
+        self._num_bytes = 0  # of the text, as JSON
         self.stop = stop
         self._traced = taken.response.trace
         self.unlogged: list[log.Line] = []
@@ -67,10 +69,13 @@ class Recording:
             self.emit(kind, **fields)
 
     def release(self, delta: str) -> None:
-        """Record text that may now be shown."""
+        """Record text that may now be shown. Where it outgrows what a message can hold, the answer ends."""
         if delta:
             self.text += delta
+            self._num_bytes += len(msgspec.json.encode(delta)) - 2
             self.emit(TextDelta, delta=delta)
+            if self._num_bytes > settings.MAX_ANSWER_BYTES:
+                self.stop.ask("length")
 
 
 class Recorder:
