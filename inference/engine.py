@@ -189,10 +189,11 @@ class Engine:
         sequence = row.sequence
         answer = sequence.answer
         number = len(answer.token_ids)
+        given = sequence.given(number)
         began = monotonic()
         try:
             with torch.inference_mode():
-                sampled = sample(row.logits, sequence.token_ids, sequence.request.sampling, number)
+                sampled = sample(row.logits, sequence.token_ids, sequence.request.sampling, number, given)
         except NonFiniteLogits as error:
             self._fail([sequence], error)
             return None
@@ -225,11 +226,12 @@ class Engine:
     def _objection(self, request: Generate) -> str | None:
         """Why this request cannot be answered; the service checks the same before and says it better."""
         vocabulary = self.decoder.config.vocabulary
+        ids = [*request.token_ids, *request.given]
         if not request.token_ids:
             return "token_ids: the prompt is empty; at least one token is needed."
         if len(request.token_ids) >= self._capacity:
             return f"token_ids: the prompt has {len(request.token_ids)} tokens; at most {self._capacity - 1} fit."
-        if min(request.token_ids) < 0 or max(request.token_ids) >= vocabulary:
+        if min(ids) < 0 or max(ids) >= vocabulary:
             return f"token_ids: every id must be from 0 to {vocabulary - 1}."
         if request.sampling.seed is None:
             return "seed: must be set."
@@ -255,6 +257,7 @@ class Engine:
             forward_ms=row.forward_ms,
             sample_ms=sample_ms,
             batch_size=row.batch_size,
+            given=sequence.given(number) is not None,
         )
 
     def _steps(self, items: list[Step]) -> Steps:

@@ -165,7 +165,8 @@ class FakeEngine:
     def _speak(self, speech: _Speech) -> Step:
         answer = speech.answer
         number = len(answer.token_ids)
-        token = self._script[number]
+        given = speech.request.given
+        token = given[number] if number < len(given) else self._script[number]
         text = answer.push(token)
         speech.due += self._pause
         step = Step(
@@ -185,6 +186,7 @@ class FakeEngine:
             forward_ms=1e3 * self._pause,
             sample_ms=0.0,
             batch_size=len(self._speeches),
+            given=number < len(given),
         )
         if answer.stop is not None or number + 1 == len(self._script):
             self._end(speech, "stop")

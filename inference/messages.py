@@ -46,6 +46,7 @@ class Generate(msgspec.Struct, frozen=True, tag="generate"):
     owner: str  # prefix reuse is private to it
     record: bool  # keep the residual stream for views
     num_shared_tokens: int = 0  # leading tokens that are the operator's own, the same for every owner
+    given: list[int] = []  # what the answer begins with: taken as it is, one a step, where others are drawn
     breakpoints: list[int] = []  # steps after which the sequence is held until `Continue` or `Cancel`
 
 
@@ -200,6 +201,7 @@ class Step(msgspec.Struct, frozen=True):
     forward_ms: float
     sample_ms: float
     batch_size: int
+    given: bool = False  # the token was given with the request, not drawn
 
 
 class Steps(msgspec.Struct, frozen=True, tag="steps"):

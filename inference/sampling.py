@@ -42,21 +42,22 @@ class Sampled:
     """The chosen token and how it came about.
 
     `raw_logprob`, `rank` (0 is best) and `entropy` (nats) are of the raw logits over the whole vocabulary;
-    `logprob` is of the distribution the token was drawn from. `candidates` are the best by raw logit, and the
-    chosen one if it is not among them.
+    `logprob` is of the distribution the token was drawn from: null for a given token that it does not hold.
+    `candidates` are the best by raw logit, and the chosen one if it is not among them.
     """
 
     token: int
     ledger: Ledger
     raw_logprob: float
-    logprob: float
+    logprob: float | None
     rank: int
     entropy: float
     candidates: list[Row]
 
 
-def sample(logits: Tensor, history: Sequence[int], sampling: Sampling, step: int) -> Sampled:
-    """Choose the token of step `step` from `logits` [vocabulary], float32 on the CPU.
+def sample(logits: Tensor, history: Sequence[int], sampling: Sampling, step: int, given: int | None = None) -> Sampled:
+    """Choose the token of step `step` from `logits` [vocabulary], float32 on the CPU, or take the `given` one: then
+    the ledger says what the filters and the draw would have done.
 
     `history` is prompt and answer so far; its last `step` ids are the answer. `sampling` is valid
     (inference.parameters) and has a seed. Raises NonFiniteLogits.
@@ -76,18 +77,20 @@ def sample(logits: Tensor, history: Sequence[int], sampling: Sampling, step: int
     tempered = softmax(scores)
     race, place = _run_race(scores, tempered, sampling, draw)
 
-    token = int(race.ids[place])
+    token = int(race.ids[place]) if given is None else given
     shown = best_ids.tolist()
     if token not in shown:
         shown.append(token)
+    rows = _rows(shown, logits, raw, tempered, race)
+    share = next(row.probability for row in rows if row.id == token)
     return Sampled(
         token=token,
         ledger=Ledger(filters=race.filters, draw=draw, greedy=greedy),
         raw_logprob=float(logits[token]) - log_sum,
-        logprob=math.log(float(race.probabilities[place])),
+        logprob=math.log(share) if share > 0 else None,
         rank=_rank(logits, best_logits, token),
         entropy=max(entropy, 0.0),
-        candidates=_rows(shown, logits, raw, tempered, race),
+        candidates=rows,
     )
 
 

@@ -62,6 +62,10 @@ class Sequence:
     def is_held(self) -> bool:
         return self.held_since is not None
 
+    def given(self, step: int) -> int | None:
+        """The token that the request wants at this step; null where one is drawn."""
+        return self.request.given[step] if step < len(self.request.given) else None
+
     def hold(self, now: float) -> None:
         """Takes no step from now on."""
         self.held_since = now

@@ -25,6 +25,14 @@ class StepPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     step: int
 
 
+class Branch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another answer to the prompt of `response_id`: the same tokens before `step`, `token` at it, then new ones."""
+
+    response_id: str
+    step: int
+    token: int
+
+
 Breakpoint = str | StepPoint  # a stage's slug: right after the stage has been reported
 
 
@@ -38,6 +46,9 @@ class ResponseCreate(msgspec.Struct, frozen=True, tag="response.create", forbid_
     the new one answers under (null: the newest of the conversation). At each of `breakpoints` (stages by their slug,
     steps) the response is held until `response.continue`, others running on. A stage inside the model holds after
     step 0, as it stands, one that is reported at the end, there.
+
+    With an empty list as `input` the message that `parent_id` names is answered again, and with a `branch` the one
+    that the branched response answered: the answer becomes a version beside the ones before.
     """
 
     event_id: str
@@ -50,6 +61,7 @@ class ResponseCreate(msgspec.Struct, frozen=True, tag="response.create", forbid_
     trace: bool = True
     parent_id: str | None = None
     breakpoints: list[str | StepPoint] = []
+    branch: Branch | None = None
 
 
 class ResponseCancel(msgspec.Struct, frozen=True, tag="response.cancel", forbid_unknown_fields=True):
@@ -114,6 +126,7 @@ class ResponseCreated(ResponseEvent, frozen=True, kw_only=True, tag="response.cr
     model: str
     sampling: Sampling
     created_at: str
+    branch: Branch | None = None
 
 
 class ResponseQueued(ResponseEvent, frozen=True, kw_only=True, tag="response.queued"):
@@ -175,7 +188,9 @@ class TraceStep(ResponseEvent, frozen=True, kw_only=True, tag="trace.step"):
     """One generated token. `raw_logprob` is the model's (softmax of the raw logits), `logprob` the sampler's after
     all filters, both natural; `text` is what this step released ("" while something is held back).
 
-    Sent, like the text itself, only once output safety has released the text the token belongs to.
+    `given` marks the tokens a branch begins with: the sampler did not choose them, and `logprob` is null where its
+    filters would have removed them. Sent, like the text itself, only once output safety has released the text the
+    token belongs to.
     """
 
     step: int
@@ -192,6 +207,7 @@ class TraceStep(ResponseEvent, frozen=True, kw_only=True, tag="trace.step"):
     ledger: Ledger
     kv: KVState
     timing: StepTiming
+    given: bool = False
 
 
 class TraceDropped(ResponseEvent, frozen=True, kw_only=True, tag="trace.dropped"):

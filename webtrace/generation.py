@@ -214,6 +214,7 @@ class Generation:
                 rows_computed=self._prefilled.num_computed if first and self._prefilled else 1,
                 rows_reused=self._prefilled.num_reused if first and self._prefilled else earlier,
             ),
+            given=step.given,
             timing=StepTiming(
                 round(held.at_ms, 3), round(step.forward_ms, 3), round(step.sample_ms, 3), step.batch_size
             ),

@@ -25,6 +25,7 @@ from webtrace import events, model_summaries, storage, summaries
 from webtrace.accounts.models import User
 from webtrace.breakpoints import after_stage
 from webtrace.conversations import log, services
+from webtrace.conversations.branching import CannotBranch, given_tokens
 from webtrace.conversations.models import Conversation, Response
 from webtrace.conversations.services import Ending
 from webtrace.dispatch import bell, jobs
@@ -89,6 +90,8 @@ def _admit(incoming: Incoming, principal: Principal, keep: bool) -> Admitted | R
         response, is_new = _store(incoming, principal, keep, verdict.error, reports)
     except services.EventIdReused as problem:
         return Refused(ErrorBody("event_id_reused", str(problem), "event_id"), None)
+    except CannotBranch as problem:  # likewise
+        return Refused(ErrorBody(problem.code, str(problem), problem.field), None)
     except (Conversation.DoesNotExist, services.UnknownParent):  # deleted since it was checked
         return Refused(ErrorBody("not_found", "There is no such conversation of yours.", "conversation_id"), None)
     except User.DoesNotExist:  # a guest who has signed in elsewhere since, or somebody an admin deleted
@@ -174,6 +177,8 @@ async def run(
         return await _run(taken.response, routed, tools, recording, stages, holds)
     except PromptTooLong as problem:
         return _refused_in_worker("prompt", ErrorBody("context_length_exceeded", str(problem), "input"))
+    except CannotBranch as problem:
+        return _refused_in_worker("prompt", ErrorBody(problem.code, str(problem), problem.field))
     except TemplateFailed as problem:
         return _refused_in_worker("prompt", ErrorBody("invalid_value", str(problem), "input"))
     except Stopped:
@@ -211,6 +216,8 @@ async def _run(
         with stages.run("prompt") as account:
             prompt = await _assemble(account, tools.assembler, turns, sampling, constraint=judgement.amendment)
 
+    given = await database_sync_to_async(given_tokens)(response, prompt.token_ids, tokenizer)
+
     stages.report("routing", summaries.routing(routed.choice, response), None, routed.duration_ms)
     await holds.after("routing")
 
@@ -221,7 +228,7 @@ async def _run(
         model_summaries.token_ids(account, prompt.token_ids, tokenizer)
     await holds.after("token_ids")
 
-    request = _request(response, prompt, sampling, tools, holds)
+    request = _request(response, prompt, given, sampling, tools, holds)
     gate = OutputGate(tools.engine.judge, tools.safety_card)
     generation = Generation(request, tools.engine.require(), tokenizer, gate, stages, recording, holds)
     async with aclosing(tools.engine.generate(request, recording.stop, on_lost=holds.wake)) as progress:
@@ -274,7 +281,9 @@ async def _assemble(
     return prompt
 
 
-def _request(response: Response, prompt: Prompt, sampling: Sampling, tools: Tools, holds: Holds) -> Generate:
+def _request(
+    response: Response, prompt: Prompt, given: list[int], sampling: Sampling, tools: Tools, holds: Holds
+) -> Generate:
     return Generate(
         response_id=str(response.pk),
         token_ids=prompt.token_ids,
@@ -284,6 +293,7 @@ def _request(response: Response, prompt: Prompt, sampling: Sampling, tools: Tool
         record=response.trace,
         num_shared_tokens=num_shared_tokens(prompt),
         breakpoints=holds.breakpoints.steps(),
+        given=given,
     )
 
 

@@ -15,6 +15,7 @@ from webtrace import prompt as prompts
 from webtrace import reports
 from webtrace.conversations.models import Response
 from webtrace.dispatch.routing import Choice
+from webtrace.events import Branch
 from webtrace.gateway.checks import Verdict
 from webtrace.gateway.incoming import Incoming
 from webtrace.prompt import Prompt
@@ -48,6 +49,7 @@ def created(response: Response, sampling: Sampling) -> dict[str, Any]:
         "model": response.requested_model,
         "sampling": sampling,
         "created_at": response.created_at.isoformat(),
+        "branch": msgspec.convert(response.request.get("branch"), Branch | None),
     }
 
 
@@ -69,6 +71,10 @@ def request(incoming: Incoming) -> Account:
 
 def _typed(incoming: Incoming) -> str:
     given = incoming.message.input
+    if branch := incoming.message.branch:
+        return f"no new text: an earlier answer, with another token at step {branch.step}"
+    if not given:
+        return "no new text: the same message, to be answered again"
     if isinstance(given, str):
         return f"{counted(len(given), 'character')}: {shorten(given)}"
     return f"{counted(len(given), 'message')}, {counted(sum(len(one.content) for one in given), 'character')}"

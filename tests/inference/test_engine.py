@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from inference.model.decoder import CUT, Decoder
 from inference.text import ChatTemplate, Message, Tokenizer
 from inference.views import Trace, rebuild
 from tests.inference.conftest import DATA, MODEL
-from tests.inference.tiny import CONFIG, Outcome, alone, collect, request, run, tiny_decoder, tiny_engine
+from tests.inference.tiny import CONFIG, END, Outcome, alone, collect, request, run, tiny_decoder, tiny_engine
 
 CASES = json.loads((Path(__file__).parents[1] / "reference/reference.json").read_text())["cases"]
 LONG = "the cat and the dog and the " * 10
@@ -308,6 +309,36 @@ def test_cancel_while_queued_and_before_anything() -> None:
     assert outcomes["first"].end.finish == "length"
     engine.submit(request("a", "abc"))
     cancelled_after(engine, 0)
+
+
+# ---------------------------------------------------------------- given tokens
+
+
+def test_given_tokens_are_taken_as_they_are_and_measured_like_drawn_ones() -> None:
+    whole = alone(request("a", LONG))
+    same = alone(request("a", LONG, given=whole.token_ids[:5]))
+    assert same.numbers == whole.numbers
+    assert [step.given for step in same.steps] == [True] * 5 + [False] * 3
+    other = next(row.id for row in whole.steps[3].candidates if row.id != whole.token_ids[3])
+    branch = alone(request("b", LONG, given=[*whole.token_ids[:3], other]))
+    assert branch.numbers[:3] == whole.numbers[:3]
+    assert (branch.steps[3].token, branch.steps[3].given) == (other, True)
+    assert branch.steps[3].candidates[:10] == whole.steps[3].candidates[:10], "the same logits"
+    assert branch.steps[3].ledger == whole.steps[3].ledger
+    chosen = next(row for row in branch.steps[3].candidates if row.id == other)
+    assert branch.steps[3].raw_logprob == pytest.approx(math.log(chosen.raw_probability), abs=1e-4)
+    assert len(branch.steps) == 8
+
+
+def test_a_given_token_that_the_filters_removed_has_no_logprob_and_one_that_ends_ends() -> None:
+    whole = alone(request("a", LONG, temperature=0.0))
+    other = whole.steps[0].candidates[4].id
+    (step, *_) = alone(request("b", LONG, temperature=0.0, given=[other])).steps
+    assert (step.logprob, step.rank, step.given) == (None, 4, True)
+    ended = alone(request("c", LONG, given=[whole.token_ids[0], END]))
+    assert (ended.end.finish, len(ended.steps)) == ("stop", 2)
+    refused = alone(request("d", LONG, given=[-1]))
+    assert (refused.end.finish, refused.steps) == ("error", [])
 
 
 # ---------------------------------------------------------------- holds

@@ -67,6 +67,7 @@ def test_the_draw_follows_the_plain_distribution(seed: int, sampling: Sampling, 
     result = sample(logits, [], sampling, step)
     for row in result.candidates:
         assert row.probability == pytest.approx(expected[row.id], rel=1e-3, abs=1e-6)
+    assert result.logprob is not None
     assert math.exp(result.logprob) == pytest.approx(expected[result.token], rel=1e-3)
     assert result.ledger.filters[-1].num_survivors == pytest.approx(np.count_nonzero(expected), abs=1)
     # The drawn number falls into the token's stretch of the cumulated distribution. In single precision, nearly equal
@@ -81,6 +82,7 @@ def test_nothing_is_infinite_and_nothing_sums_above_one(seed: int, sampling: Sam
     result = sample(logits_of(seed), [], sampling, 0)
     assert sum(row.probability for row in result.candidates) <= 1 + 1e-9
     assert sum(row.raw_probability for row in result.candidates) <= 1 + 1e-6
+    assert result.logprob is not None
     numbers = [result.raw_logprob, result.logprob, result.entropy]
     numbers += [x for row in result.candidates for x in (row.logit, row.raw_probability, row.probability)]
     assert all(map(math.isfinite, numbers))

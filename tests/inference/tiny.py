@@ -97,12 +97,13 @@ def request(
     owner: str = "o",
     record: bool = True,
     breakpoints: Iterable[int] = (),
+    given: Iterable[int] = (),
     **sampling: Any,
 ) -> Generate:
     """A request with seed 1 and 8 tokens unless told otherwise."""
     token_ids = list(prompt.encode()) if isinstance(prompt, str) else prompt
     chosen = Sampling(**{"seed": 1, "max_tokens": 8, "temperature": 1.0, **sampling})
-    return Generate(name, token_ids, chosen, [END], owner, record, breakpoints=list(breakpoints))
+    return Generate(name, token_ids, chosen, [END], owner, record, breakpoints=list(breakpoints), given=list(given))
 
 
 @dataclass

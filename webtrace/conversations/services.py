@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from inference.messages import Sampling
 from webtrace.accounts.models import User
-from webtrace.conversations import log, selectors
+from webtrace.conversations import branching, log, selectors
 from webtrace.conversations.log import storable
 from webtrace.conversations.models import Conversation, Feedback, Message, Response, Share
 from webtrace.events import (
@@ -80,7 +80,7 @@ def start_response(
     """A response for this request, with its conversation and messages, and whether it is new.
 
     The same `event_id` with the same body gives the same response again; with another body it raises EventIdReused.
-    A refused request leaves the conversation as it is. Raises Conversation.DoesNotExist, UnknownParent.
+    A refused request leaves the conversation as it is. Raises Conversation.DoesNotExist, UnknownParent, CannotBranch.
     """
     # One request of an owner at a time, so that a repeated event_id meets its first.
     User.objects.select_for_update().get(pk=owner.pk)
@@ -98,6 +98,8 @@ def start_response(
     )
     if refused:
         response.conversation = _conversation_if_own(owner, message.conversation_id)
+    elif (original := branching.original(owner=owner, message=message)) is not None:
+        _add_version(response, original, message)
     elif keep:
         _add_turn(response, owner, message)
     response.save(force_insert=True)
@@ -143,6 +145,24 @@ def _add_turn(response: Response, owner: User, message: ResponseCreate) -> None:
     response.conversation = conversation
     response.user_message = parent
     response.answer = Message.objects.create(conversation=conversation, parent=parent, role=Message.Role.ASSISTANT)
+
+
+def _add_version(response: Response, original: Response, message: ResponseCreate) -> None:
+    """Store an empty answer beside an earlier one, to the same messages with the same instructions."""
+    own = response.request
+    response.request = {**original.request, "branch": None, "breakpoints": own["breakpoints"]}
+    if message.branch is not None:
+        response.request["branch"] = {**msgspec.to_builtins(message.branch), "response_id": str(original.pk)}
+        response.requested_model = original.model
+    elif message.instructions is not None:
+        response.request["instructions"] = own["instructions"]
+    response.user_message = original.user_message
+    response.conversation = original.conversation
+    if original.conversation is not None:
+        original.conversation.save(update_fields=("updated_at",))
+        response.answer = Message.objects.create(
+            conversation=original.conversation, parent=original.user_message, role=Message.Role.ASSISTANT
+        )
 
 
 def _parent(conversation: Conversation, parent_id: str | None) -> Message | None:

@@ -17,11 +17,12 @@ from django.utils import timezone
 
 import inference.parameters
 from webtrace import breakpoints
-from webtrace.conversations.models import Conversation, Message
+from webtrace.conversations import branching
+from webtrace.conversations.models import Conversation, Message, Response
 from webtrace.conversations.services import ROOT, inputs
 from webtrace.dispatch import workers
 from webtrace.dispatch.models import Worker
-from webtrace.events import ErrorBody
+from webtrace.events import ErrorBody, ResponseCreate
 from webtrace.gateway import limits
 from webtrace.gateway.incoming import Incoming
 from webtrace.gateway.principal import Principal
@@ -71,6 +72,7 @@ class Verdict:
     checks: list[Check] = field(default_factory=list)
     error: ErrorBody | None = None
     conversation: Conversation | None = None  # null: a new one
+    original: Response | None = None  # the response whose prompt is answered anew
     parent: Message | None = None  # null: the newest message of the conversation
     workers: list[Worker] = field(default_factory=list)  # alive, asked for once
 
@@ -97,12 +99,14 @@ def check_structure(verdict: Verdict) -> Finding:
     """Every field has a sensible value. (Types were checked when the frame was read.)"""
     message = verdict.incoming.message
     turns = inputs(message)
-    if not turns:
+    if message.branch is not None:
+        _check_branch_alone(message)
+    elif not turns and message.parent_id in (None, ROOT):
         raise Refusal("invalid_value", "input must hold at least one message.", field="input")
-    if not turns[-1].content.strip():
+    if turns and not turns[-1].content.strip():
         place = "input" if isinstance(message.input, str) else f"input[{len(turns) - 1}].content"
         raise Refusal("invalid_value", f"{place} must not be empty.", field=place)
-    if turns[-1].role == "assistant":
+    if turns and turns[-1].role == "assistant":
         raise Refusal(
             "invalid_value",
             "The last message of input must not be the assistant's.",
@@ -157,8 +161,15 @@ def check_authentication(verdict: Verdict) -> Finding:
 
 
 def check_conversation_access(verdict: Verdict) -> Finding:
-    """The conversation, if one is named, is the principal's own."""
-    name = verdict.incoming.message.conversation_id
+    """The conversation, or the response that is answered anew, is the principal's own, if one is named."""
+    message = verdict.incoming.message
+    name = message.conversation_id
+    try:
+        verdict.original = branching.original(owner=verdict.principal.user, message=message)
+    except branching.CannotBranch as problem:
+        raise Refusal(problem.code, str(problem), field=problem.field) from None
+    if message.branch is not None:
+        return Finding(f"owner of the answer that this one branches from, at step {message.branch.step}")
     if name is None:
         return Finding("a new conversation")
     conversation = None
@@ -192,7 +203,8 @@ def check_region(verdict: Verdict) -> Finding:
 
 def check_model(verdict: Verdict) -> Finding:
     """Some worker has the model asked for, or may soon."""
-    wanted = verdict.incoming.message.model
+    message, original = verdict.incoming.message, verdict.original
+    wanted = original.model if original and message.branch else message.model
     names = sorted({worker.model for worker in verdict.workers})
     if wanted == "auto" and names:
         return Finding(f"auto: {', '.join(names)} available")
@@ -235,6 +247,14 @@ CHECKS: dict[CheckName, Callable[[Verdict], Finding]] = {
     "model": check_model,
     "conversation data": check_conversation_data,
 }
+
+
+def _check_branch_alone(message: ResponseCreate) -> None:
+    """A branch has everything but sampling and breakpoints from the response it begins from."""
+    for name in ("input", "conversation_id", "instructions", "parent_id"):
+        if getattr(message, name):
+            wanted = "an empty list" if name == "input" else "null"
+            raise Refusal("invalid_value", f"{name} must be {wanted} where there is a branch.", field=name)
 
 
 def _check_sampling(verdict: Verdict) -> None:
