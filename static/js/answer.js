@@ -11,13 +11,13 @@ import { openShare } from "./share.js";
 import { sourceOf } from "./source.js";
 import { get } from "./store.js";
 
-/** `again()` asks for another version, null where one can only read; `versions` is the switch between those there are. */
-export function createAnswer({ record, versions, again }) {
+/** `again()` asks for another version and `branch(step, token)` for one from a token on, both null where one can only read; `versions` is the switch between those there are. */
+export function createAnswer({ record, versions, again, branch }) {
   const growing = document.createTextNode("");
   const text = element("div", { class: "answer-text growing", dir: "auto" }, growing);
   const finished = element("div", { class: "answer-text prose", hidden: true });
   const state = element("p", { class: "answer-state" });
-  const chips = createChips(record);
+  const chips = createChips(record, branch);
   const feedback = createFeedback(record);
   const copy = iconButton("copy", "Copy the answer", { onclick: () => copyAnswer(record, copy) });
   const share = iconButton("share", "Share or save", { onclick: () => openShare(record, { mayShare: again !== null }) });
@@ -51,7 +51,7 @@ export function createAnswer({ record, versions, again }) {
     const { words, alarm } = describeState(record);
     state.classList.toggle("alarm", alarm);
     if (!state.textContent.startsWith(words) || !active) state.replaceChildren(words, ...remedies(record));
-    tools.hidden = active;
+    tools.classList.toggle("versions-only", active);
     copy.hidden = record.text === "";
     share.hidden = record.id === null || sourceOf(record).address === null;
     feedback.refresh();

@@ -198,6 +198,7 @@ function createAnswerTurn(first, actions) {
   const answer = createAnswer({
     record: first.record,
     versions: versions.node,
+    branch: actions && ((step, token) => conversation.branch(first.record, step, token)),
     again: actions && (() => conversation.answerAgain(first.record, actions.options())),
   });
   return {

@@ -5,6 +5,7 @@
 
 import { element, setText } from "./dom.js";
 import { percent } from "./format.js";
+import { isActive } from "./record.js";
 import { select } from "./selection.js";
 import { look } from "./conversation.js";
 import { get } from "./store.js";
@@ -12,16 +13,22 @@ import { chip, label, named } from "./tokens.js";
 
 const PER_FRAME = 120; // chips made in one frame when a long answer is opened
 
-export function createChips(record) {
+const OFFERED = 6; // other tokens to branch with
+
+/** `branch(step, token)` asks for the answer that goes on from another token; null where one can only read. */
+export function createChips(record, branch) {
   const row = element("div", { class: "tokens answer-tokens", dir: "auto" });
   const detail = element("p", { class: "chip-detail" });
+  const others = element("div", { class: "alternatives", role: "group", "aria-label": "Branch with another token", hidden: true });
   const node = element(
     "section",
     { class: "chips", hidden: true, "aria-label": "Tokens of the answer" },
     row,
     detail,
+    others,
   );
   let chosen = null;
+  let offered = null; // the step whose alternatives are offered
 
   row.addEventListener("click", ({ target }) => {
     const index = indexOf(row, target);
@@ -48,12 +55,23 @@ export function createChips(record) {
     node.hidden = record.steps.length === 0;
     append();
     const step = inView ? get().selection.step : null;
+    offer(isActive(record) || branch === null ? null : record.steps[step] ?? null);
     const next = step === null ? null : row.children[step] ?? null;
     if (next === chosen) return;
     mark(chosen, false);
     mark(next, true);
     chosen = next;
     if (step !== null && next !== null) setText(detail, describe(record.steps[step]));
+  }
+
+  function offer(step) {
+    if (step === offered) return;
+    offered = step;
+    others.hidden = step === null;
+    if (step === null) return;
+    const rows = step.candidates.filter(([id]) => id !== step.token).slice(0, OFFERED);
+    others.replaceChildren("Go on with another token: ", ...rows.map(([id, text, , raw]) =>
+      chip(named(id, { [id]: text }), { note: percent(raw, 2), onclick: () => branch(step.step, id), title: `answer on from step ${step.step} with this token` })));
   }
 
   function append() {
@@ -78,10 +96,11 @@ function stepChip(record, tokens, offset, index) {
   const made = chip(token, {
     onclick: () => {},
     joined: isPiece && index > 0 && tokens[offset + index - 1].kind === "byte piece",
-    title: `step ${index}, ${percent(probability(step))}`,
+    title: `step ${index}, ${percent(probability(step))}${step.given ? ", given" : ""}`,
   });
   made.tabIndex = index === 0 ? 0 : -1;
   made.dataset.step = index;
+  made.classList.toggle("token-given", step.given);
   made.style.setProperty("--probability", probability(step).toFixed(3));
   return made;
 }
@@ -96,7 +115,7 @@ function describe(step) {
     .slice(0, 3)
     .map(([id, text, , raw]) => `${label(named(id, { [id]: text }))} ${percent(raw)}`);
   const rest = others.length > 0 ? `; instead: ${others.join(", ")}` : "";
-  return `step ${step.step}: ${label({ text: step.token_text })} ${percent(probability(step))}, rank ${step.rank}${rest}`;
+  return `step ${step.step}: ${label({ text: step.token_text })} ${percent(probability(step))}, rank ${step.rank}${step.given ? ", given by a branch" : ""}${rest}`;
 }
 
 function mark(made, isChosen) {

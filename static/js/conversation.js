@@ -123,40 +123,64 @@ function storedEnd() {
 /** Send a prompt under `parentId` (default: the end of the path). */
 export function send(input, { sampling, instructions, parentId = storedEnd() }) {
   const { conversation } = get();
-  const frame = {
-    type: "response.create",
-    event_id: freshId(),
-    conversation_id: conversation.id,
-    input,
-    instructions: instructions === "" ? null : instructions,
-    sampling,
-    parent_id: parentId,
-  };
-  const record = responses.request(frame, { conversationKey: conversation.key, parentId });
-  const user = { id: `user ${frame.event_id}`, parent_id: parentId === FIRST_TURN ? null : parentId, role: "user", content: input, response: null, local: true, record: null };
-  const answer = { id: `answer ${frame.event_id}`, parent_id: user.id, role: "assistant", content: "", response: null, local: true, record };
-  const messages = [...get().messages, user, answer];
-  choices.set(choiceKey(messages, user), user.id);
-  set({ messages, conversation: { ...conversation, instructions }, selection: { ...get().selection, step: null, position: null, response: null } });
-  responses.show(record);
-  if (conversation.id !== null && instructions !== conversation.instructions) {
-    api.setInstructions(conversation.id, instructions).catch(reportError); // this request has them in any case
-  }
-  return record;
+  const id = freshId();
+  const user = { id: `user ${id}`, parent_id: parentId === FIRST_TURN ? null : parentId, role: "user", content: input, response: null, local: true, record: null };
+  set({ messages: [...get().messages, user] });
+  choose(user);
+  ask(user, id, { input, conversation_id: conversation.id, instructions: instructions || null, sampling, parent_id: parentId });
+  keepInstructions(instructions);
 }
 
-/** Ask again for the answer to the same words, or to others: a new version beside the old one. */
+/** Ask for an answer under the message `prompt`, and show it. `fields` are the frame's own. */
+function ask(prompt, eventId, fields) {
+  const { conversation } = get();
+  const record = responses.request({ type: "response.create", event_id: eventId, ...fields }, { conversationKey: conversation.key });
+  const answer = { id: `answer ${eventId}`, parent_id: prompt.id, role: "assistant", content: "", response: null, local: true, record };
+  set({ messages: [...get().messages, answer], selection: { ...get().selection, step: null, position: null, response: null } });
+  choose(answer);
+  responses.show(record);
+}
+
+/** Put the reader's path through this message. */
+function choose(message) {
+  choices.set(choiceKey(get().messages, message), message.id);
+}
+
+function keepInstructions(instructions) {
+  const { conversation } = get();
+  set({ conversation: { ...conversation, instructions } });
+  if (conversation.id !== null && instructions !== conversation.instructions) {
+    api.setInstructions(conversation.id, instructions).catch(reportError); // the request has them in any case
+  }
+}
+
+/** Ask for the answer to these words in a message's place: a new version beside the old one. */
 export function resend(message, input, options) {
   const parentId = message.parent_id ?? (get().conversation.id === null ? null : FIRST_TURN);
-  return send(input, { ...options, parentId });
+  send(input, { ...options, parentId });
 }
 
 /** Ask for another version of this answer. */
-export function answerAgain(record, options) {
+export function answerAgain(record, { sampling, instructions }) {
+  const prompt = promptOf(record);
+  if (prompt?.local) resend(prompt, prompt.content, { sampling, instructions }); // it was refused, and not stored
+  else if (prompt) {
+    ask(prompt, freshId(), { input: [], conversation_id: get().conversation.id, instructions, sampling, parent_id: prompt.id });
+    keepInstructions(instructions);
+  }
+}
+
+/** Ask for the answer that is this one up to `step`, has `token` there, and goes on from it by the same settings. */
+export function branch(record, step, token) {
+  const prompt = promptOf(record);
+  if (prompt) ask(prompt, freshId(), { input: [], sampling: record.sampling, branch: { response_id: record.id, step, token } });
+}
+
+/** The message that this answer on the path belongs to. */
+function promptOf(record) {
   const turns = path().map(({ message }) => message);
   const answer = turns.find((message) => message.record === record);
-  const prompt = turns.find(({ id }) => id === answer?.parent_id);
-  if (prompt) resend(prompt, prompt.content, options);
+  return turns.find(({ id }) => id === answer?.parent_id);
 }
 
 export function stop() {
@@ -173,10 +197,11 @@ export function created(record, event) {
     const names = new Map([
       [`user ${event.event_id}`, event.message_id],
       [`answer ${event.event_id}`, event.answer_id],
-    ]);
+    ].filter(([local]) => get().messages.some(({ id }) => id === local)));
     for (const [parent, choice] of choices) if (names.has(choice)) choices.set(parent, names.get(choice));
+    const ids = new Set(names.values()); // a reading of the conversation may have brought these messages before
     set({
-      messages: get().messages.map((message) => ({
+      messages: get().messages.filter(({ id }) => !ids.has(id)).map((message) => ({
         ...message,
         id: names.get(message.id) ?? message.id,
         parent_id: names.get(message.parent_id) ?? message.parent_id,

@@ -160,10 +160,13 @@ def test_edit_and_answer_again_make_versions_side_by_side(site: Site, open_page:
     expect(page.locator(".message-user .message-text")).to_have_text("one")
     page.get_by_role("button", name="Answer again").click()
     await_end(page)
-    expect(page.locator(".message-user .versions")).to_contain_text("3 of 3")
+    expect(page.locator(".message-answer .versions")).to_contain_text("2 of 2")
+    expect(page.locator(".message-user .versions")).to_contain_text("1 of 2")
     messages = conversation_of(page)["messages"]
-    assert [message["content"] for message in messages if message["role"] == "user"] == ["one", "two", "one"]
+    assert [message["content"] for message in messages if message["role"] == "user"] == ["one", "two"]
     assert {message["parent_id"] for message in messages if message["role"] == "user"} == {None}
+    first = messages[0]["id"]
+    assert [message["parent_id"] for message in messages if message["role"] == "assistant"].count(first) == 2
 
 
 def test_a_wrong_setting_gets_the_services_words_at_its_field(site: Site, open_page: Open) -> None:

@@ -33,6 +33,7 @@ export function sentence({ step, report }) {
   const [first] = filters;
   const left = filters.at(-1).num_survivors;
   const chosen = `“${label({ text: step.token_text })}”`;
+  if (step.given) return `${chosen} was given, not chosen: this answer branches from another one. The model's probabilities for it are real; the sampler would have taken its own choice.`;
   if (greedy) return `At temperature 0 nothing is left to chance: the most probable token, ${chosen}, was taken.`;
   return `The filters left ${plural(left, "token")} of ${count(first.num_survivors)}; then the number ${number(draw, 4)}, fixed by seed and step, fell on ${chosen}. Settings change variety, not knowledge.`;
 }
@@ -68,8 +69,8 @@ function drawStep(host, context) {
         ["seed", report ? quantity("seed", report.data.seed, String) : null],
       ]),
       funnel(step.ledger),
-      heading(greedy ? "No draw" : "The draw"),
-      greedy
+      heading(greedy || step.given ? "No draw" : "The draw"),
+      step.given ? note("The token came with the request, as the beginning of a branch.") : greedy
         ? note("Greedy: the filters and the random number play no part.")
         : [
           drawLine(step),
@@ -108,7 +109,7 @@ export function arithmetic(host, context) {
         formula(`${label(second)} : ${label(best)} = exp((${number(second.logit)} − ${number(best.logit)}) / ${number(temperature)})`),
         agrees("proportion", Math.exp((second.logit - best.logit) / temperature), second.final / best.final),
       ],
-      !greedy && chosen && chosen.from !== null && [
+      !greedy && !step.given && chosen && chosen.from !== null && [
         note("The draw must fall on the chosen token's stretch of the line:"),
         element(
           "p", { class: `check ${falls(chosen, drawn) ? "check-good" : "check-bad"}`, "data-check": "draw", "data-agrees": String(falls(chosen, drawn)) },
