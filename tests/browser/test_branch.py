@@ -51,6 +51,7 @@ def test_a_token_is_exchanged_and_both_answers_stay(site: Site, open_page: Open)
     assert messages[1]["content"] == SPOKEN
 
     ask(page, "and then?")  # under the version that is shown
+    expect(page.locator(".message-answer")).to_have_count(2)
     await_end(page)
     follow_up = conversation_of(page)["messages"][-2]
     assert (follow_up["content"], follow_up["parent_id"]) == ("and then?", messages[1]["id"])
