@@ -31,10 +31,10 @@ from inference.messages import (
     Step,
     Steps,
 )
-from inference.model.clock import StageClock
 from inference.model.decoder import CUT, Decoder
 from inference.parameters import validate
 from inference.prefill import PrefillRecord
+from inference.reading import Reader
 from inference.sampling import NonFiniteLogits, Sampled, sample
 from inference.scheduler import Scheduler, Sequence
 from inference.text import Tokenizer
@@ -72,6 +72,7 @@ class Engine:
         self._capacity = min(decoder.config.context_length, cache.num_blocks * cache.block_size)
         self._outbox: list[FromEngine] = []
         self._prefills: dict[str, PrefillRecord] = {}
+        self._reader = Reader(decoder, cache, residuals, self.scheduler)
 
     @property
     def has_work(self) -> bool:
@@ -119,11 +120,14 @@ class Engine:
             self._finish(sequence, "cancelled")
 
     def step(self) -> list[FromEngine]:
-        """One token for every running response and one cut of one prompt; returns what there is to tell."""
+        """One token for every running response and part of one cut of one prompt, or a whole cut where nothing else
+        runs; returns what there is to tell."""
+        began = monotonic()
         started = [self._start(sequence) for sequence in self.scheduler.admit()]
         rows = self._decode(self.scheduler.decoding())
-        prefilled, first_rows = self._read(self.scheduler.next_reading())
-        items = [step for row in (*rows, *first_rows) if (step := self._choose(row)) is not None]
+        items = [step for row in rows if (step := self._choose(row)) is not None]
+        prefilled, first_rows = self._read(monotonic() - began if rows else None)
+        items += [step for row in first_rows if (step := self._choose(row)) is not None]
         steps = [self._steps(items)] if items else []
         told, self._outbox = self._outbox, []
         return [*started, *prefilled, *steps, *told]
@@ -160,29 +164,26 @@ class Engine:
             self.scheduler.computed(sequence, 1)
         return [_Row(s, row, forward_ms, len(batch)) for s, row in zip(batch, logits, strict=True)]
 
-    def _read(self, sequence: Sequence | None) -> tuple[list[Prefilled], list[_Row]]:
-        """One cut of a prompt; with its last one come the logits of step 0."""
-        if sequence is None:
-            return [], []
-        record = self._prefills[sequence.response_id]
-        chunk = sequence.next_chunk()
-        began = monotonic()
+    def _read(self, step_seconds: float | None) -> tuple[list[Prefilled], list[_Row]]:
+        """Reads prompts beside a step that took so long; with a prompt's last cut come the logits of step 0."""
+        prefilled: list[Prefilled] = []
+        rows: list[_Row] = []
         try:
-            clock = StageClock()
-            logits = self.decoder.forward([chunk], self.cache, self.residuals, clock).cpu()
+            for cut, logits in self._reader.read(step_seconds):
+                sequence, chunk = cut.sequence, cut.chunk
+                record = self._prefills[sequence.response_id]
+                record.add(self.decoder.config, cut.clock, chunk, cut.began, cut.seconds)
+                self.scheduler.computed(sequence, len(chunk.token_ids))
+                if chunk.wants_logits:
+                    sequence.prefilled = monotonic()
+                    del self._prefills[sequence.response_id]
+                    prefilled.append(record.report(sequence.response_id, sequence.num_prefix_tokens, logits[0]))
+                    rows.append(_Row(sequence, logits[0], 1e3 * cut.seconds, 1))
         except Exception as error:
             logger.exception("Reading a prompt failed.")
-            self._fail([sequence], error)
-            return [], []
-        ended = monotonic()
-        record.add(self.decoder.config, clock, chunk, began, ended)
-        self.scheduler.computed(sequence, len(chunk.token_ids))
-        if not chunk.wants_logits:
-            return [], []
-        sequence.prefilled = ended
-        del self._prefills[sequence.response_id]
-        prefilled = record.report(sequence.response_id, sequence.num_prefix_tokens, logits[0])
-        return [prefilled], [_Row(sequence, logits[0], 1e3 * (ended - began), 1)]
+            if self._reader.cut is not None:
+                self._fail([self._reader.cut.sequence], error)
+        return prefilled, rows
 
     def _choose(self, row: _Row) -> Step | None:
         """Draws the token, appends it, and ends or holds the response where it ends or has a breakpoint."""

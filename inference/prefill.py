@@ -29,8 +29,8 @@ class PrefillRecord:
         self._num_tokens = 0
         self._total = 0.0
 
-    def add(self, config: ModelConfig, clock: StageClock, chunk: Chunk, began: float, ended: float) -> None:
-        """One more cut, computed between `began` and `ended`."""
+    def add(self, config: ModelConfig, clock: StageClock, chunk: Chunk, began: float, seconds: float) -> None:
+        """One more cut: when it began (monotonic seconds), and how long it was computed."""
         for stage, time in clock.stages().items():
             self._started.setdefault(stage, began - self._began + time.started_ns / 1e9)
             self._seconds[stage] = self._seconds.get(stage, 0.0) + time.spent_ns / 1e9
@@ -42,7 +42,7 @@ class PrefillRecord:
             self._multiply_adds[stage] = self._multiply_adds.get(stage, 0) + count
         self._num_cuts += 1
         self._num_tokens += num_new
-        self._total += ended - began
+        self._total += seconds
 
     def report(self, response_id: str, num_reused: int, logits: Tensor) -> Prefilled:
         """`logits` [vocabulary] are those of step 0. A stage no cut went through has no time."""

@@ -23,6 +23,7 @@ class Clock:
 
 
 SILENT = Clock()
+_ELSEWHERE = ""
 
 
 class StageClock(Clock):
@@ -40,6 +41,10 @@ class StageClock(Clock):
         """Everything since the last mark belonged to this stage."""
         self._readings.append((stage, perf_counter_ns()))
 
+    def skip(self) -> None:
+        """Everything since the last mark belonged to something else."""
+        self.mark(_ELSEWHERE)
+
     def stages(self) -> dict[str, StageTime]:
         """Time by stage slug, in order of first start."""
         times: dict[str, StageTime] = {}
@@ -48,6 +53,7 @@ class StageClock(Clock):
             known = times.get(stage, StageTime(before - self._start, 0))
             times[stage] = StageTime(known.started_ns, known.spent_ns + now - before)
             before = now
+        times.pop(_ELSEWHERE, None)
         return times
 
 

@@ -120,6 +120,16 @@ def test_clock_adds_up_repeated_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (times["scores"].started_ns, times["scores"].spent_ns) == (7, 3)
 
 
+def test_clock_leaves_out_what_came_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter([100, 107, 1000, 1011])
+    monkeypatch.setattr("inference.model.clock.perf_counter_ns", lambda: next(ticks))
+    clock = StageClock()
+    clock.mark("qkv")
+    clock.skip()
+    clock.mark("qkv")
+    assert {stage: time.spent_ns for stage, time in clock.stages().items()} == {"qkv": 18}
+
+
 def test_multiply_adds_count_every_weight_once_and_every_pair(decoder_float32: Decoder) -> None:
     config = decoder_float32.config
     counts = multiply_adds(config, 1, 35)

@@ -1,0 +1,58 @@
+"""Prompts read beside running answers: in pieces of cuts, to the same numbers, and never for long."""
+
+from __future__ import annotations
+
+import pytest
+
+from inference import reading
+from inference.messages import FromEngine, Prefilled, Steps
+from inference.model.decoder import CUT
+from tests.inference.tiny import CONFIG, alone, collect, request, run, tiny_engine
+
+LONG = [(7 * i + 3) % 250 for i in range(2 * CUT + 9)]
+
+
+@pytest.fixture(autouse=True)
+def one_layer_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A running answer waits for no more than the one layer that is always read."""
+    monkeypatch.setattr(reading, "MULTIPLE", 0.0)
+
+
+def test_a_running_answer_has_a_token_after_every_layer_of_a_prompt() -> None:
+    engine = tiny_engine()
+    engine.submit(request("running", "one", max_tokens=100))
+    while not any(isinstance(message, Steps) for message in engine.step()):
+        pass
+    engine.submit(request("long", LONG, max_tokens=3))
+    messages: list[FromEngine] = []
+    while not any(isinstance(message, Prefilled) for message in messages):
+        messages += engine.step()
+    outcomes = collect(messages)
+    assert outcomes["long"].prefilled[0].num_cuts == 3
+    # The step after the last layer computes the logits.
+    assert len(outcomes["running"].steps) == 3 * (CONFIG.n_layers + 1)
+    engine.cancel("running")
+    while engine.has_work:
+        messages += engine.step()
+    assert collect(messages)["long"].numbers == alone(request("long", LONG, max_tokens=3)).numbers
+
+
+def test_with_nothing_beside_it_a_prompt_is_read_a_cut_a_step() -> None:
+    engine = tiny_engine()
+    engine.submit(request("long", LONG, max_tokens=1))
+    assert [any(isinstance(m, Prefilled) for m in engine.step()) for _ in range(3)] == [False, False, True]
+
+
+def test_a_cut_whose_response_is_cancelled_is_left_and_the_next_prompt_read() -> None:
+    engine = tiny_engine()
+    engine.submit(request("running", "one", max_tokens=200))
+    engine.step()
+    free = engine.scheduler.num_available
+    engine.submit(request("cancelled", LONG))
+    engine.step()
+    engine.cancel("cancelled")
+    other = request("other", LONG[::-1], max_tokens=3)
+    outcomes = run(engine, other)
+    assert outcomes["other"].numbers == alone(other).numbers
+    assert outcomes["cancelled"].end.finish == "cancelled"
+    assert engine.scheduler.num_available > free
