@@ -80,10 +80,11 @@ class FakeEngine:
     def ready(self) -> Ready:
         dimensions = {"n_layers": 30, "n_heads": 9, "n_kv_heads": 3, "head_width": 64, "width": 576}
         dimensions["feed_forward_width"] = 1536
+        kinds = {"score_divisor": 8.0, "windows": [None] * 30, "rotates": [True] * 30}
         sizes = {"vocabulary": len(self._tokenizer), "context_length": CONTEXT_LENGTH, "num_parameters": 0}
         return Ready(
             fingerprint=NAME,
-            model={"name": NAME, "architecture": NAME, **dimensions, **sizes},
+            model={"name": NAME, "architecture": NAME, **dimensions, **kinds, **sizes},
             device=NAME,
             kernel=NAME,
             threads=0,

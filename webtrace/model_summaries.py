@@ -96,6 +96,23 @@ def model_stage(time: m.StageTime, model: dict[str, Any], prefilled: m.Prefilled
     return account
 
 
+def _divide_by(divisor: float) -> str:
+    return f"divide by √{divisor**2:.0f} = {divisor:.4g}"
+
+
+def _forbid(windows: Sequence[int | None]) -> str:
+    seen = sorted({window for window in windows if window is not None})
+    some = "" if None not in windows else "in some layers "
+    return "forbid every key after its query" + (f", {some}all but the last {seen[-1]:,}" if seen else "")
+
+
+def _allowed_cells(windows: Sequence[int | None], positions: int, keys: int) -> str:
+    """A number, or the least and the most where layers differ."""
+    queries = range(keys - positions, keys)
+    counts = {sum(min(query + 1, window or keys) for query in queries) for window in set(windows)}
+    return f"{min(counts):,}" + (f" to {max(counts):,}" if len(counts) > 1 else "")
+
+
 # stage → (model, positions computed, keys) → input, operation, output, shape
 _MODEL_LINES: dict[str, Any] = {
     "embeddings": lambda d, p, k: (
@@ -116,12 +133,12 @@ _MODEL_LINES: dict[str, Any] = {
         f"{p * k * d['n_heads']:,} scores a layer", f"[{d['n_heads']}, {p}, {k}]",
     ),
     "scale": lambda d, p, k: (
-        f"{p * k * d['n_heads']:,} scores a layer", f"divide by √{d['head_width']} = {d['head_width'] ** 0.5:.4g}",
+        f"{p * k * d['n_heads']:,} scores a layer", _divide_by(d["score_divisor"]),
         "scaled scores", f"[{d['n_heads']}, {p}, {k}]",
     ),
     "mask": lambda d, p, k: (
-        f"{p} queries × {k} keys", "forbid every key after its query",
-        f"{p * (k - p) + p * (p + 1) // 2:,} of {p * k:,} cells allowed", f"[{p}, {k}]",
+        f"{p} queries × {k} keys", _forbid(d["windows"]),
+        f"{_allowed_cells(d['windows'], p, k)} of {p * k:,} cells allowed", f"[{p}, {k}]",
     ),
     "softmax": lambda d, p, k: (
         "allowed scores", "exponentials divided by their sum, row by row",

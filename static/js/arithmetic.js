@@ -29,14 +29,26 @@ export function cosine(dot, lengthA, lengthB) {
   return dot / (lengthA * lengthB);
 }
 
-/** A score divided by the square root of the number of coordinates it was added up from. */
-export function scale(score, width) {
-  return score / Math.sqrt(width);
+/** A score divided by the root of the number of coordinates it was added up from, or by what a model has instead. */
+export function scale(score, divisor) {
+  return score / divisor;
 }
 
-/** How many keys a query may look at: those before it, and itself. */
-export function numAllowedKeys(position) {
-  return position + 1;
+/** How many keys a query may look at: those before it, and itself; the last `window` of them where there is one. */
+export function numAllowedKeys(position, window = null) {
+  return Math.min(position + 1, window ?? Infinity);
+}
+
+/** How a gate is bent, by the name of the activation. */
+export const activations = {
+  silu: (x) => x / (1 + Math.exp(-x)),
+  gelu_tanh: (x) => (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+};
+
+/** The pair [x, y] turned by an angle and lengthened. */
+export function turned([x, y], angle, magnitude) {
+  const [along, across] = [magnitude * Math.cos(angle), magnitude * Math.sin(angle)];
+  return [x * along - y * across, x * across + y * along];
 }
 
 /** Softmax: `{largest, exponentials, total, shares}`. Values of −∞ get exactly 0. */

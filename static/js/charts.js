@@ -5,6 +5,7 @@
  * None rescales values: what a colour scale leaves out is said beside it.
  */
 
+import { numAllowedKeys } from "./arithmetic.js";
 import { onThemeChange, painted, plotlyScale, themed } from "./colours.js";
 import { element } from "./dom.js";
 import { number } from "./format.js";
@@ -371,11 +372,12 @@ export function thumbnail(values, size, top) {
 }
 
 /** The square of queries × keys with the allowed cells filled and one row outlined. */
-export function maskSquare({ size, row }) {
+export function maskSquare({ size, row, window }) {
+  const first = (query) => query + 1 - numAllowedKeys(query, window);
   const canvas = element("canvas", {
-    class: "mask-square", role: "img", "aria-label": `${size} queries down and ${size} keys across; query ${row} may look at keys 0 to ${row}`,
+    class: "mask-square", role: "img", "aria-label": `${size} queries down and ${size} keys across; query ${row} may look at keys ${first(row)} to ${row}`,
   });
-  painted(canvas, size, size, "sequential", (column, at) => (column > at ? 0.04 : at === row ? 1 : 0.45));
+  painted(canvas, size, size, "sequential", (column, at) => (column > at || column < first(at) ? 0.04 : at === row ? 1 : 0.45));
   return element("figure", { class: "strip-figure" }, canvas,
     element("figcaption", {}, `Filled: allowed. Dark: the row of the query at position ${row}. Rows are queries, columns are keys.`));
 }

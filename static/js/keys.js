@@ -1,5 +1,6 @@
 /** What stages that look at one query and its keys share. */
 
+import { numAllowedKeys } from "./arithmetic.js";
 import { tokenAt } from "./parts.js";
 import { chip } from "./tokens.js";
 
@@ -8,6 +9,11 @@ const MANY = 48;
 /** The key that is opened: the chosen one, else the one before the query. */
 export function chosenKey({ selection: { key, position } }) {
   return key ?? Math.max(0, position - 1);
+}
+
+/** How many keys the chosen query may look at in the chosen layer. */
+export function numKeys({ model, selection: { layer, position } }) {
+  return numAllowedKeys(position, model.windows[layer]);
 }
 
 /** A key as a button that opens it. */

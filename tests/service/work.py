@@ -17,6 +17,7 @@ from webtrace.events import ResponseCreate, ResponseCreated, TextDelta
 MODEL = {
     "name": "tiny", "architecture": "llama", "n_layers": 2, "n_heads": 2, "n_kv_heads": 1, "head_width": 4, "width": 8,
     "feed_forward_width": 16, "vocabulary": 49152, "context_length": 8192, "num_parameters": 0,
+    "score_divisor": 2.0, "windows": [None, None], "rotates": [True, True],
 }  # fmt: skip
 
 

@@ -42,7 +42,7 @@ function sections(figures) {
       name: `dot-${index}`, title: `${list(q)} · ${list(k)}`, mine: arithmetic.sum(arithmetic.products(q, k)), expected,
     }))),
     section("scale", "Scaled scores", `divided by √${scaling.d_k}`, scaling.scores.map((score, index) => ({
-      name: `scaled-${index}`, title: number(score), mine: arithmetic.scale(score, scaling.d_k), expected: scaling.expected[index], tolerance: scaling.tolerance,
+      name: `scaled-${index}`, title: number(score), mine: arithmetic.scale(score, Math.sqrt(scaling.d_k)), expected: scaling.expected[index], tolerance: scaling.tolerance,
     }))),
     section("mask", "Allowed keys of each query", "itself and every token before it", mask.tokens.map((token, position) => ({
       name: `allowed-${position}`, title: token, mine: arithmetic.numAllowedKeys(position), expected: mask.allowed_keys_per_query[position].length,

@@ -27,6 +27,7 @@ export function draw(host, context) {
         ["id", quantity("id", info.token, String)],
         ["numbers in the row", quantity("width", row.length, count)],
         ["length of the vector", quantity("norm", info.norm)],
+        ["the first state is the row times", info.multiplier === 1 ? null : quantity("multiplier", info.multiplier)],
         ["the whole table", shape(info.table_shape)],
       ]),
       strip(row, { name: `The row of “${label(token)}”, 64 numbers a line` }),

@@ -1,5 +1,6 @@
 /** Stage 18: the feed-forward part: gate, up, their product, and the strongest neurons. */
 
+import { activations } from "../arithmetic.js";
 import { strip } from "../charts.js";
 import { count, number, percent, shape } from "../format.js";
 import { agrees, facts, fold, formula, fromViews, norm, note, quantity, signedBar, table, tokenAt } from "../parts.js";
@@ -30,18 +31,19 @@ export function draw(host, context) {
       ]),
       table({
         name: "neurons", caption: `The ${neurons.data.length} strongest neurons; bars run from ${number(-most, 3)} to ${number(most, 3)}`,
-        columns: [{ title: "neuron" }, { title: "gate", numeric: true }, { title: "up", numeric: true }, { title: "silu(gate) × up" }],
+        columns: [{ title: "neuron" }, { title: "gate", numeric: true }, { title: "up", numeric: true }, { title: `${info.activation}(gate) × up` }],
         rows: Array.from(neurons.data, (neuron, index) => [
           String(neuron), number(gate.data[index]), number(up.data[index]),
           signedBar(activation.data[index] / most, quantity(`neuron-${neuron}`, activation.data[index])),
         ]),
       }),
-      strip(output.data, { name: "the update: all activations through the down matrix" }),
+      strip(output.data, { name: `the update: all activations through the down matrix${info.post_norm ? ", brought to a common size" : ""}` }),
       note("A neuron has no name. Each answers to many unrelated things, and what it writes is read together with all others."),
     ];
   });
 }
 
+const FORMULAS = { silu: "silu(x) = x / (1 + exp(−x))", gelu_tanh: "gelu_tanh(x) = x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))" };
 const BFLOAT16 = 2 ** -7; // three roundings to eight binary digits
 
 export function arithmetic(host, context) {
@@ -52,13 +54,13 @@ export function arithmetic(host, context) {
       const up = tensors.up.data[index];
       const neuron = tensors.neurons.data[index];
       return [
-        formula(`neuron ${neuron}: ${number(gate)} / (1 + exp(−(${number(gate)}))) × ${number(up)}`),
-        agrees(`neuron-${neuron}`, (gate / (1 + Math.exp(-gate))) * up, tensors.activation.data[index], exact ? {} : { tolerance: BFLOAT16 }),
+        formula(`neuron ${neuron}: ${info.activation}(${number(gate)}) × ${number(up)}`),
+        agrees(`neuron-${neuron}`, activations[info.activation](gate) * up, tensors.activation.data[index], exact ? {} : { tolerance: BFLOAT16 }),
       ];
     };
     const indices = Array.from(tensors.neurons.data.keys());
     return [
-      note("silu(x) = x / (1 + exp(−x)): nearly x where x is large, nearly 0 where it is far below zero."),
+      note(`${FORMULAS[info.activation]}: nearly x where x is large, nearly 0 where it is far below zero.`),
       !exact && note(`The ${info.exactness.kernel} kernel keeps these numbers to eight binary digits (bfloat16), so agreement here means to within ${percent(BFLOAT16)}.`),
       indices.slice(0, 3).map(check),
       fold("other-neurons", "The other strongest neurons", () => indices.slice(3).map(check)),

@@ -32,7 +32,7 @@ export function draw(host, context) {
         ["joined", shape(tensors.joined.shape)],
         ["matrix", element("code", {}, shape(info.weight_shape))],
         ["update", shape(tensors.projected.shape)],
-        ["length of the update", quantity("norm", info.projected_norm)],
+        [tensors.update ? "length before it is normalised" : "length of the update", quantity("norm", info.projected_norm)],
       ]),
       table({
         name: "heads", caption: "How long each head's output is; choose one to see the stages before for it",
@@ -46,7 +46,8 @@ export function draw(host, context) {
         })),
       }),
       strip(tensors.joined.data, { name: "all heads joined, one head a line", perRow: now.model.head_width }),
-      strip(tensors.projected.data, { name: "the attention update: joined outputs times the output matrix" }),
+      strip(tensors.projected.data, { name: `${tensors.update ? "" : "the attention update: "}joined outputs times the output matrix` }),
+      tensors.update && strip(tensors.update.data, { name: "the attention update: that, brought to a common size" }),
       note("A long output is not an important one by itself: the matrix after it decides what of it remains."),
     ];
   });

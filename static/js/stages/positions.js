@@ -1,5 +1,6 @@
 /** Stage 9: the rotary angles of a position, and what they do to a pair of numbers of a query or key. */
 
+import { turned } from "../arithmetic.js";
 import { element, shape, swap } from "../dom.js";
 import { number, short } from "../format.js";
 import { agrees, facts, fold, followViews, formula, fromViews, note, quantity, table, tokenAt } from "../parts.js";
@@ -10,6 +11,7 @@ export const uses = ["layer", "head", "position"];
 export function sentence(context) {
   const { selection, model } = context;
   const token = tokenAt(context, selection.position);
+  if (!model.rotates[selection.layer]) return `Layer ${selection.layer} turns nothing: what “${label(token)}” knows of the order of positions there comes from the mask, and from other layers.`;
   return `Order enters by turning: “${label(token)}” stands at position ${selection.position}, so each of its ${model.head_width / 2} pairs of numbers is turned by ${selection.position} times the pair's own angle. The first pairs turn fast, the last hardly at all.`;
 }
 
@@ -19,10 +21,6 @@ const queries = ({ selection: { layer, head, position } }) =>
 /** Numbers 2j and 2j + 1 of a vector. */
 function pairOf(vector, pair) {
   return [vector[2 * pair], vector[2 * pair + 1]];
-}
-
-function turned([x, y], angle) {
-  return [x * Math.cos(angle) - y * Math.sin(angle), x * Math.sin(angle) + y * Math.cos(angle)];
 }
 
 /** One pair as an arrow before (dashed) and after (solid), on a circle of its own length. */
@@ -81,7 +79,8 @@ export function draw(host, context) {
         name: "angles", caption: "Pair and angle in radians", columns: [{ title: "pair" }, { title: "angle", numeric: true }],
         rows: Array.from(angles, (one, index) => [String(index), number(one)]),
       })),
-      note("A turn keeps the pair's length. The dot product of a turned query and a turned key depends only on how far apart they stand. Nothing is added to the embedding."),
+      info.scaling && note(`This model was stretched to longer texts: its angles are those of base ${short(info.base)}, scaled (${info.scaling}).`),
+      note(`A turn ${info.magnitude === 1 ? "keeps the pair's length" : `makes the pair ${short(info.magnitude)} times as long`}. The dot product of a turned query and a turned key depends only on how far apart they stand. Nothing is added to the embedding.`),
     );
   }
 
@@ -93,15 +92,16 @@ export function draw(host, context) {
 }
 
 export function arithmetic(host, context) {
-  return fromViews(host, context, queries, ({ turn: { tensors } }) => {
+  return fromViews(host, context, queries, ({ turn: { info, tensors } }) => {
     const angles = tensors.angles.data;
     return [0, 1, Math.floor(angles.length / 2)].map((pair) => {
       const before = pairOf(tensors.q_before.data, pair);
       const after = pairOf(tensors.q_after.data, pair);
-      const mine = turned(before, angles[pair]);
+      const mine = turned(before, angles[pair], info.magnitude);
       const terms = Math.hypot(...before);
+      const times = info.magnitude === 1 ? "" : `, each times ${number(info.magnitude)}`;
       return [
-        formula(`pair ${pair}: a = ${number(before[0])}, b = ${number(before[1])}, angle = ${number(angles[pair])}; a cos − b sin and a sin + b cos`),
+        formula(`pair ${pair}: a = ${number(before[0])}, b = ${number(before[1])}, angle = ${number(angles[pair])}; a cos − b sin and a sin + b cos${times}`),
         agrees(`q-${2 * pair}`, mine[0], after[0], { title: `number ${2 * pair}`, terms: terms * 100 }),
         agrees(`q-${2 * pair + 1}`, mine[1], after[1], { title: `number ${2 * pair + 1}`, terms: terms * 100 }),
       ];

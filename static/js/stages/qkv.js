@@ -8,7 +8,7 @@ import { label } from "../tokens.js";
 
 export const uses = ["layer", "head", "position"];
 
-const NAMED = { q: "query", k: "key", v: "value", normed: "normalised state" };
+const NAMED = { q: "query", k: "key", v: "value", normed: "normalised state", q_normed: "query, normalised", k_normed: "key, normalised" };
 const NAMES = { q: "query: what this position looks for", k: "key: what it can be found by", v: "value: what it hands on" };
 
 export function sentence(context) {
@@ -28,6 +28,10 @@ export function draw(host, context) {
       ["key and value head", `${info.kv_head}, shared by ${model.n_heads / model.n_kv_heads} query heads`],
     ]),
     ["q", "k", "v"].map((name) => strip(tensors[name].data, { name: `${NAMES[name]}, ${shape(tensors[name].shape)}` })),
+    "q_normed" in tensors && [
+      note("This model brings every head's query and key to a common size before their turn, as it does with whole states:"),
+      ["q_normed", "k_normed"].map((name) => strip(tensors[name].data, { name: NAMED[name] })),
+    ],
     strip(tensors.normed.data, { name: `what all three were made from: the normalised state, ${shape(tensors.normed.shape)}` }),
     table({
       name: "matrices", caption: "The three products",
@@ -36,13 +40,13 @@ export function draw(host, context) {
         name.toUpperCase(), element("code", {}, shape(info.weight_shapes[name])), quantity(`norm-${name}`, info.norms[name]),
       ]),
     }),
-    note("The names come from searching, but nothing is looked up: each is a list of numbers from a matrix product. Query and key are shown before their turn by position."),
+    note(`The names come from searching, but nothing is looked up: each is a list of numbers from a matrix product${info.bias ? " plus a learned bias" : ""}. Query and key are shown before their turn by position.`),
   ]);
 }
 
 export function arithmetic(host, context) {
   return fromViews(host, context, queries, ({ parts: { info, tensors } }) => [
     note("Each length is the square root of the sum of the squares:"),
-    ["q", "k", "v", "normed"].map((name) => agrees(`norm-${name}`, norm(tensors[name].data), info.norms[name], { title: NAMED[name] })),
+    Object.keys(info.norms).map((name) => agrees(`norm-${name}`, norm(tensors[name].data), info.norms[name], { title: NAMED[name] })),
   ]);
 }

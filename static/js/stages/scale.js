@@ -9,8 +9,7 @@ import { label } from "../tokens.js";
 export const uses = ["layer", "head", "position"];
 
 export function sentence({ model }) {
-  const root = Math.sqrt(model.head_width);
-  return `A sum of ${count(model.head_width)} products tends to be large, so every score was divided by √${count(model.head_width)} = ${number(root)}. The order of the scores stays as it was.`;
+  return `A sum of ${count(model.head_width)} products tends to be large, so every score was divided by √${count(Math.round(model.score_divisor ** 2))} = ${number(model.score_divisor)}. The order of the scores stays as it was.`;
 }
 
 const queries = ({ selection: { layer, head, position } }) =>
@@ -55,12 +54,11 @@ export function draw(host, context) {
 }
 
 export function arithmetic(host, context) {
-  return fromViews(host, context, queries, ({ rows: { tensors } }, now) => {
-    const root = Math.sqrt(now.model.head_width);
+  return fromViews(host, context, queries, ({ rows: { info, tensors } }, now) => {
     const { raw, scaled } = tensors;
     const check = (index) => [
-      formula(`${label(tokenAt(now, index))}: ${number(raw.data[index])} / ${number(root)}`),
-      agrees(`scaled-${index}`, scale(raw.data[index], now.model.head_width), scaled.data[index]),
+      formula(`${label(tokenAt(now, index))}: ${number(raw.data[index])} / ${number(info.divisor)}`),
+      agrees(`scaled-${index}`, scale(raw.data[index], info.divisor), scaled.data[index]),
     ];
     const key = chosenKey(now);
     return [

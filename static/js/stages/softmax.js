@@ -3,7 +3,7 @@
 import { element, swap } from "../dom.js";
 import { headGrid, heatmap, legend, thumbnail } from "../charts.js";
 import { number, percent, plural, short } from "../format.js";
-import { chosenKey, keyChip, shownKeys } from "../keys.js";
+import { chosenKey, keyChip, numKeys, shownKeys } from "../keys.js";
 import { agrees, bar, entropy, facts, fold, followViews, formula, fromViews, heading, note, quantity, softmax, sum, table, tokenAt, tokensBetween } from "../parts.js";
 import { numPositions } from "../selection.js";
 import { label } from "../tokens.js";
@@ -13,7 +13,7 @@ export const uses = ["layer", "head", "position"];
 export function sentence(context) {
   const { selection } = context;
   const token = tokenAt(context, selection.position);
-  return `Exponentials made all scores positive, and division by their sum made them shares: head ${selection.head} of layer ${selection.layer} spread 100 % of the attention of “${label(token)}” over ${plural(selection.position + 1, "position")}. That is where this head read, not why.`;
+  return `Exponentials made all scores positive, and division by their sum made them shares: head ${selection.head} of layer ${selection.layer} spread 100 % of the attention of “${label(token)}” over ${plural(numKeys(context), "position")}. That is where this head read, not why.`;
 }
 
 const TILE = 500; // positions a side that one view may have

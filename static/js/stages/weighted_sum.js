@@ -4,7 +4,7 @@ import { weightedTerms } from "../arithmetic.js";
 import { element, swap } from "../dom.js";
 import { strip } from "../charts.js";
 import { count, number, percent, plural } from "../format.js";
-import { chosenKey, keyChip, shownKeys } from "../keys.js";
+import { chosenKey, keyChip, numKeys, shownKeys } from "../keys.js";
 import { agrees, bar, facts, fold, followViews, formula, fromViews, norm, note, quantity, signedBar, sum, sumOfSizes, table, tokenAt } from "../parts.js";
 import { label } from "../tokens.js";
 
@@ -13,7 +13,7 @@ export const uses = ["layer", "head", "position"];
 export function sentence(context) {
   const { selection, model } = context;
   const token = tokenAt(context, selection.position);
-  return `Each of ${plural(selection.position + 1, "position")} offered ${count(model.head_width)} numbers, its value; their average, weighted by attention, is what head ${selection.head} hands on for “${label(token)}”.`;
+  return `Each of ${plural(numKeys(context), "position")} offered ${count(model.head_width)} numbers, its value; their average, weighted by attention, is what head ${selection.head} hands on for “${label(token)}”.`;
 }
 
 const queries = ({ selection: { layer, head, position } }) =>
