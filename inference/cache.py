@@ -86,6 +86,14 @@ class KVCache:
         """Positions 0 to stop - 1 of the sequence that owns `blocks`, of which those from `start` on are new."""
         return Window(self, self.slots(blocks, start, stop), self.slots(blocks, 0, stop))
 
+    def copy_out(self, blocks: Sequence[int]) -> Tensor:
+        """A copy of the blocks, in order and in the machine's own memory."""
+        return self.rows[:, :, self.slots(blocks, 0, len(blocks) * self.block_size)].to("cpu", copy=True)
+
+    def copy_in(self, blocks: Sequence[int], copied: Tensor) -> None:
+        """The way back, into as many blocks."""
+        self.rows[:, :, self.slots(blocks, 0, len(blocks) * self.block_size)] = copied.to(self.rows.device)
+
     def read(self, layer: int, slots: Slots) -> tuple[Tensor, Tensor]:
         """Keys and values of the slots, each [n_kv_heads, positions, head_width]."""
         rows = self.rows[layer, :, slots]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from inference.answer import Answer
+from inference.aside import Aside
 from inference.blocks import BlockAllocator
 from inference.cache import KVCache, ResidualPool
 from inference.messages import (
@@ -36,7 +37,8 @@ from inference.parameters import validate
 from inference.prefill import PrefillRecord
 from inference.reading import Reader
 from inference.sampling import NonFiniteLogits, Sampled, sample
-from inference.scheduler import Scheduler, Sequence
+from inference.scheduler import Scheduler
+from inference.sequence import Sequence
 from inference.text import Tokenizer
 
 logger = logging.getLogger(__name__)
@@ -52,7 +54,8 @@ class _Row(NamedTuple):
 
 
 class Engine:
-    """Continuous batching over one decoder. A residual pool of no blocks records nothing."""
+    """Continuous batching over one decoder. A residual pool of no blocks records nothing; without blocks aside, only
+    responses that fit into the cache at their full length run together."""
 
     def __init__(
         self,
@@ -61,6 +64,7 @@ class Engine:
         cache: KVCache,
         residuals: ResidualPool,
         *,
+        num_aside: int = 0,
         max_running: int = 32,
     ) -> None:
         self.decoder = decoder
@@ -68,7 +72,7 @@ class Engine:
         self.cache = cache
         self.residuals = residuals
         allocator = BlockAllocator(cache.num_blocks, cache.block_size, CUT, residuals.num_blocks)
-        self.scheduler = Scheduler(allocator, max_running)
+        self.scheduler = Scheduler(allocator, Aside(cache, num_aside), max_running)
         self._capacity = min(decoder.config.context_length, cache.num_blocks * cache.block_size)
         self._outbox: list[FromEngine] = []
         self._prefills: dict[str, PrefillRecord] = {}
@@ -104,6 +108,7 @@ class Engine:
             self._outbox.append(self._ended(sequence, "error", error=reason))
             return
         sequence.digests = self.scheduler.allocator.digests(request.token_ids, request.owner, request.num_shared_tokens)
+        sequence.note("queued", sequence.submitted)
         self.scheduler.submit(sequence)
 
     def proceed(self, request: Continue) -> None:
@@ -122,9 +127,14 @@ class Engine:
     def step(self) -> list[FromEngine]:
         """One token for every running response and part of one cut of one prompt, or a whole cut where nothing else
         runs; returns what there is to tell."""
+        turn = self.scheduler.next_turn()
         began = monotonic()
-        started = [self._start(sequence) for sequence in self.scheduler.admit()]
-        rows = self._decode(self.scheduler.decoding())
+        for sequence in turn.moved:
+            sequence.note("preempted", began)
+        for sequence in turn.returned:
+            sequence.note("resumed", began)
+        started = [self._start(sequence, began) for sequence in turn.started]
+        rows = self._decode(turn.decoding)
         items = [step for row in rows if (step := self._choose(row)) is not None]
         prefilled, first_rows = self._read(monotonic() - began if rows else None)
         items += [step for row in first_rows if (step := self._choose(row)) is not None]
@@ -134,8 +144,9 @@ class Engine:
 
     # ------------------------------------------------------------ the parts of a step
 
-    def _start(self, sequence: Sequence) -> Started:
-        sequence.started = monotonic()
+    def _start(self, sequence: Sequence, now: float) -> Started:
+        sequence.started = now
+        sequence.note("scheduled", now)
         self._prefills[sequence.response_id] = PrefillRecord(sequence.started)
         return Started(
             response_id=sequence.response_id,
@@ -199,6 +210,8 @@ class Engine:
             self._fail([sequence], error)
             return None
         sample_ms = 1e3 * (monotonic() - began)
+        if number == 0:
+            sequence.note("first_token", monotonic())
         sequence.token_ids.append(sampled.token)
         text = answer.push(sampled.token)
         step = self._step(row, sampled, text, number, sample_ms)
@@ -212,8 +225,10 @@ class Engine:
         return step
 
     def _finish(self, sequence: Sequence, finish: EngineFinish, error: str | None = None) -> None:
+        now = monotonic()
         sequence.ended = True
-        sequence.go_on(monotonic())
+        sequence.go_on(now)
+        sequence.note("finished", now)
         self._prefills.pop(sequence.response_id, None)
         self._outbox.append(self._ended(sequence, finish, error))
         self.scheduler.finish(sequence, keep=finish != "error")
@@ -263,7 +278,9 @@ class Engine:
 
     def _steps(self, items: list[Step]) -> Steps:
         scheduler = self.scheduler
-        return Steps(items, len(scheduler.running), len(scheduler.waiting), scheduler.num_available)
+        return Steps(
+            items, len(scheduler.running), len(scheduler.waiting) + len(scheduler.aside), scheduler.num_available
+        )
 
     def _ended(self, sequence: Sequence, finish: EngineFinish, error: str | None = None) -> Ended:
         now = monotonic()
@@ -282,6 +299,7 @@ class Engine:
             decode_ms=1e3 * (now - prefilled - sequence.held_s),
             num_blocks=num_blocks,
             num_bytes=num_blocks * self.cache.bytes_per_block,
+            events=sequence.events,
         )
 
     def ready(self, model: dict[str, Any], safety: dict[str, Any] | None) -> Ready:

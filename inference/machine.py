@@ -62,7 +62,8 @@ def load_engine(settings: EngineSettings) -> tuple[Engine, str]:
     cache, residuals = _memory(settings, decoder)
     # Libraries set themselves up in their first pass: the first response should not pay for it, nor show it.
     decoder.forward([Chunk([0] * WARM_UP_TOKENS, 0, [0], wants_logits=True, record=False)], cache)
-    return Engine(decoder, tokenizer, cache, residuals), checkpoint.name
+    num_aside = settings.aside_memory * MIB // cache.bytes_per_block
+    return Engine(decoder, tokenizer, cache, residuals, num_aside=num_aside), checkpoint.name
 
 
 def _memory(settings: EngineSettings, decoder: Decoder) -> tuple[KVCache, ResidualPool]:

@@ -12,6 +12,9 @@ import msgspec
 
 FilterName = Literal["logit_bias", "penalties", "temperature", "top_k", "top_p", "min_p"]
 EngineFinish = Literal["stop", "length", "cancelled", "error"]
+EventName = Literal[
+    "queued", "scheduled", "first_token", "preempted", "resumed", "held", "continued", "finished"
+]  # fmt: skip
 
 
 class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -220,6 +223,13 @@ class Held(msgspec.Struct, frozen=True, tag="held"):
     step: int
 
 
+class Event(msgspec.Struct, frozen=True, array_like=True):
+    """What happened to a sequence: preempted is moved out of the cache for others, resumed is brought back."""
+
+    name: EventName
+    at_ms: float  # after it was queued in the engine, on the engine's monotonic clock
+
+
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """The last word on a sequence. Times leave out what it was held."""
 
@@ -235,6 +245,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     decode_ms: float = 0.0
     num_blocks: int = 0
     num_bytes: int = 0
+    events: list[Event] = []
 
 
 class ViewReply(msgspec.Struct, frozen=True, tag="viewed"):

@@ -11,7 +11,8 @@ from torch import Tensor
 from inference.cache import KVCache, ResidualPool
 from inference.model.clock import StageClock
 from inference.model.decoder import Decoder
-from inference.scheduler import Scheduler, Sequence
+from inference.scheduler import Scheduler
+from inference.sequence import Sequence
 
 MULTIPLE = 2.6
 """Time for reading between two steps of running answers, in times of such a step: so answers slow down by a known
@@ -33,13 +34,13 @@ class Cut:
         """Time spent on it so far."""
         self.layer_seconds = 0.0
         """Time of the latest layer."""
-        self._blocks = list(sequence.blocks)
+        self._blocks = sequence.blocks[: -(-self.chunk.end // cache.block_size)]
         self._layers = decoder.layer_by_layer([self.chunk], cache, residuals, self.clock)
 
     @property
     def is_valid(self) -> bool:
         """Whether the sequence is still there, and its blocks where they were when this began."""
-        return not self.sequence.ended and self.sequence.blocks == self._blocks
+        return not self.sequence.ended and self.sequence.blocks[: len(self._blocks)] == self._blocks
 
     def compute(self, until: float) -> Tensor | None:
         """Computes layers until about that time (monotonic seconds), at least one. Returns the logits

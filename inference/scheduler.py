@@ -1,143 +1,88 @@
 """Who runs in the next step: continuous batching with prompts read in cuts.
 
-Each step decodes one token of every sequence that has read its prompt, and reads at most one cut of one prompt, so
-a long prompt never starves a running answer. Prompts take turns, so a long one does not hold up a short one either.
+Each step decodes one token of every sequence that has read its prompt, and reads on in one prompt beside it, so a
+long prompt never starves a running answer. Prompts take turns, so a long one does not hold up a short one either.
 
-A held sequence keeps its blocks and takes no step, so it counts for nobody's place in the batch.
-
-Sequences are admitted first come, first served. Admission reserves blocks for the prompt and all tokens the answer
-may have, so that nothing ever has to be preempted and no sequence's numbers can depend on who else is there.
+Sequences are admitted first come, first served, when there is room for the prompt and a little. When the cache
+becomes too small for all that run, the youngest is moved aside and comes back before anybody new is admitted. A held
+sequence takes no step, counts for nobody's place in the batch, and is the first to be moved aside.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass
 
-from inference.answer import Answer
-from inference.blocks import BlockAllocator, Span
-from inference.messages import Generate
-from inference.model.decoder import CUT, Chunk
+from inference.blocks import BlockAllocator
+from inference.model.decoder import CUT
+from inference.room import Room, Shelf
+from inference.sequence import Sequence
 
 
-@dataclass(eq=False)
-class Sequence:
-    """A response inside the engine. Times are seconds on the monotonic clock."""
+@dataclass(frozen=True)
+class Turn:
+    """One step's work, and what became of sequences for it."""
 
-    request: Generate
-    answer: Answer
-    max_tokens: int
-    submitted: float
-    record: bool
-    digests: list[bytes] = field(default_factory=list)  # of its whole cuts, as far as they are known
-    token_ids: list[int] = field(default_factory=list)  # prompt and answer
-    blocks: list[int] = field(default_factory=list)
-    num_prefix_tokens: int = 0  # prompt positions found computed
-    decoded_prefix: list[Span] = field(default_factory=list)  # those of them that were computed token by token
-    num_computed: int = 0  # positions whose keys and values are in the blocks
-    num_cuts: int = 0
-    last_turn: int = 0
-    started: float = 0.0
-    prefilled: float = 0.0
-    breakpoints: frozenset[int] = frozenset()  # steps after which it is held
-    held_since: float | None = None
-    held_s: float = 0.0  # of earlier holds
-    ended: bool = False
-
-    @property
-    def response_id(self) -> str:
-        return self.request.response_id
-
-    @property
-    def num_prompt_tokens(self) -> int:
-        return len(self.request.token_ids)
-
-    @property
-    def is_reading(self) -> bool:
-        """Whether part of the prompt is still to be computed."""
-        return self.num_computed < self.num_prompt_tokens
-
-    @property
-    def is_held(self) -> bool:
-        return self.held_since is not None
-
-    def given(self, step: int) -> int | None:
-        """The token that the request wants at this step; null where one is drawn."""
-        return self.request.given[step] if step < len(self.request.given) else None
-
-    def hold(self, now: float) -> None:
-        """Takes no step from now on."""
-        self.held_since = now
-
-    def go_on(self, now: float) -> None:
-        """The end of a hold, if there is one."""
-        if self.held_since is not None:
-            self.held_s += now - self.held_since
-            self.held_since = None
-
-    def next_chunk(self) -> Chunk:
-        """The next cut of the prompt (cuts end at multiples of CUT whatever the load), or the newest token."""
-        start = self.num_computed
-        end = min((start // CUT + 1) * CUT, self.num_prompt_tokens) if self.is_reading else start + 1
-        wants_logits = end >= self.num_prompt_tokens
-        return Chunk(self.token_ids[start:end], start, self.blocks, wants_logits, self.record)
+    started: list[Sequence]
+    moved: list[Sequence]
+    """Moved aside."""
+    returned: list[Sequence]
+    """Came back from aside."""
+    decoding: list[Sequence]
+    """Get one more token."""
 
 
 class Scheduler:
-    """Waiting, running and finished sequences, and the blocks they own.
+    """Waiting and running sequences, and those moved aside. `running` is in the order of admission."""
 
-    Finished sequences keep their blocks for views, least recently looked-at first out, until they are needed.
-    """
-
-    def __init__(self, allocator: BlockAllocator, max_running: int) -> None:
+    def __init__(self, allocator: BlockAllocator, shelf: Shelf, max_running: int) -> None:
         self.allocator = allocator
+        self._room = Room(allocator, shelf)
         self._max_running = max_running
-        self._turn = 0
+        self._num_turns = self._num_admitted = 0
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
-        self._finished: OrderedDict[str, Sequence] = OrderedDict()
+        self.aside: list[Sequence] = []
 
     @property
     def has_work(self) -> bool:
         """Whether a step would do anything: somebody runs, or could begin to."""
-        return any(not sequence.is_held for sequence in self.running) or self._may_admit()
-
-    def submit(self, sequence: Sequence) -> None:
-        self._drop_finished(sequence.response_id)
-        self.waiting.append(sequence)
+        return any(not one.is_held for one in (*self.running, *self.aside)) or self._may_admit()
 
     @property
     def num_available(self) -> int:
-        """Blocks a new sequence could get: free ones and those of finished sequences."""
-        return self.allocator.num_blocks - len(self._owned(self.allocator.num_blocks))
+        """Blocks a new sequence could get: free ones, those of finished sequences, and what others do not need yet."""
+        return self._room.num_available
+
+    def submit(self, sequence: Sequence) -> None:
+        self._room.drop_finished(sequence.response_id)
+        self.waiting.append(sequence)
 
     def find(self, response_id: str) -> Sequence | None:
-        """The sequence of this response, waiting, running or finished and still held."""
-        if response_id in self._finished:
-            self._finished.move_to_end(response_id)
-            return self._finished[response_id]
-        return next((s for s in (*self.running, *self.waiting) if s.response_id == response_id), None)
+        """The sequence of this response, wherever it is, finished ones as long as they are kept."""
+        everyone = (*self.running, *self.aside, *self.waiting)
+        found = next((one for one in everyone if one.response_id == response_id), None)
+        return found or self._room.finished(response_id)
 
-    def admit(self) -> Iterator[Sequence]:
-        """Moves sequences from the queue to the batch while there is room."""
-        while self._may_admit() and self._reserve(self.waiting[0]):
-            sequence = self.waiting.popleft()
-            self.running.append(sequence)
-            yield sequence
-
-    def decoding(self) -> list[Sequence]:
-        """Sequences that get one more token in this step."""
-        return [sequence for sequence in self.running if not (sequence.is_reading or sequence.is_held)]
+    def next_turn(self) -> Turn:
+        """Gives everybody who may take a step what it needs for it."""
+        ready = [one for one in self.running if not one.is_held and self._can_step(one)]
+        self._settle()
+        ready += (returned := self._bring_back(len(ready)))
+        self._settle()
+        ready += (started := self._admit(len(ready)))
+        self._settle()
+        moved = self._room.take_moved()
+        return Turn(started, moved, returned, [one for one in ready if not one.is_reading])
 
     def next_reading(self) -> Sequence | None:
         """The sequence whose prompt is read on in this step: the one whose last turn is longest ago."""
-        reading = [sequence for sequence in self.running if sequence.is_reading]
+        reading = [one for one in self.running if one.is_reading]
         if not reading:
             return None
-        self._turn += 1
+        self._num_turns += 1
         chosen = min(reading, key=lambda sequence: sequence.last_turn)
-        chosen.last_turn = self._turn
+        chosen.last_turn = self._num_turns
         return chosen
 
     def computed(self, sequence: Sequence, num_tokens: int) -> None:
@@ -157,72 +102,68 @@ class Scheduler:
             self.allocator.remember(sequence.digests[index], blocks, traced=sequence.record, decoded=decoded)
 
     def finish(self, sequence: Sequence, *, keep: bool) -> None:
-        """Takes a sequence out of queue or batch. `keep` holds its blocks for views; else they are free at once
-        and, as something may be wrong with what they hold, never found again."""
-        if sequence in self.running:
-            self.running.remove(sequence)
-        else:
+        """Takes a sequence out. `keep` holds its blocks for views; else they are free at once and never found again."""
+        if sequence in self.waiting:
             self.waiting.remove(sequence)
-        if keep and sequence.blocks:
-            self._free_unused(sequence)
-            self._finished[sequence.response_id] = sequence
-        elif sequence.blocks:
-            self.allocator.forget(sequence.blocks)
-            self.allocator.release(sequence.blocks)
-            sequence.blocks = []
+            return
+        (self.running if sequence in self.running else self.aside).remove(sequence)
+        self._room.leave(sequence, keep=keep)
 
-    def _free_unused(self, sequence: Sequence) -> None:
-        """Gives back the blocks reserved for tokens that never came."""
-        used = self.allocator.num_needed(sequence.num_computed)
-        self.allocator.release(sequence.blocks[used:])
-        sequence.blocks = sequence.blocks[:used]
+    # ------------------------------------------------------------ the parts of a turn
 
-    def _drop_finished(self, response_id: str) -> None:
-        sequence = self._finished.pop(response_id, None)
-        if sequence is not None:
-            self.allocator.release(sequence.blocks)
-            sequence.blocks = []
-
-    def _reserve(self, sequence: Sequence) -> bool:
-        """Gives the sequence all blocks it may need, with room for residuals if it records and they can be had."""
-        if self._reserve_where(sequence, traced=sequence.record):
-            return True
-        if sequence.record and self._reserve_where(sequence, traced=False):
-            sequence.record = False
-            return True
-        return False
-
-    def _reserve_where(self, sequence: Sequence, *, traced: bool) -> bool:
-        allocator = self.allocator
-        prefix = allocator.find_prefix(sequence.digests, traced=traced)
-        allocator.share(prefix.blocks)
-        count = allocator.num_needed(sequence.num_prompt_tokens + sequence.max_tokens) - len(prefix.blocks)
-        if not self._make_room(count, spared=prefix.blocks, traced=traced):
-            allocator.release(prefix.blocks)
+    def _can_step(self, sequence: Sequence) -> bool:
+        """Whether it is still in the cache and has or finds room for its next step: younger ones may lose theirs."""
+        if sequence not in self._room.users:
             return False
-        sequence.blocks = prefix.blocks + allocator.allocate(count, traced=traced)
-        sequence.num_prefix_tokens = sequence.num_computed = len(prefix.blocks) * allocator.block_size
-        sequence.decoded_prefix = prefix.decoded
-        return True
+        return self._room.can_step(sequence) or self._room.grow(sequence, self._movable(sequence.number))
 
-    def _may_admit(self) -> bool:
-        """Whether there is a place in the batch and there are blocks for whoever waits longest."""
-        if not self.waiting or sum(not sequence.is_held for sequence in self.running) >= self._max_running:
+    def _bring_back(self, num_ready: int) -> list[Sequence]:
+        """Those that were moved aside, oldest first, as long as whoever runs can take a step more beside them."""
+        returned: list[Sequence] = []
+        for sequence in self.aside:
+            if sequence.is_held:
+                continue
+            num_stepping = num_ready + len(returned)
+            held = self._movable(self._num_admitted)
+            if num_stepping >= self._max_running or not self._room.come_back(sequence, held, to_spare=num_stepping):
+                break
+            returned.append(sequence)
+        return returned
+
+    def _admit(self, num_ready: int) -> list[Sequence]:
+        """From the queue, as long as there is room and nobody older waits aside for it."""
+        started: list[Sequence] = []
+        while self._may_admit(num_ready + len(started)):
+            sequence = self.waiting[0]
+            if not self._room.enter(sequence, self._movable(self._num_admitted)):
+                break
+            self.running.append(self.waiting.popleft())
+            sequence.number = self._num_admitted
+            self._num_admitted += 1
+            started.append(sequence)
+        return started
+
+    def _settle(self) -> None:
+        """Who runs and who is aside, as it has turned out, each in the order of admission."""
+        users = set(self._room.users)
+        if users == set(self.running):
+            return
+        everyone = sorted((*self.running, *self.aside), key=lambda sequence: sequence.number)
+        self.running = [one for one in everyone if one in users]
+        self.aside = [one for one in everyone if one not in users]
+
+    def _may_admit(self, num_ready: int | None = None) -> bool:
+        """Whether there is a place in the batch and room for whoever waits longest, also when all grow."""
+        if num_ready is None:
+            num_ready = sum(not one.is_held for one in self.running)
+        if not self.waiting or num_ready >= self._max_running:
             return False
-        first, limit = self.waiting[0], self.allocator.num_blocks
-        prefix = self.allocator.find_prefix(first.digests).blocks
-        num_new = self.allocator.num_needed(first.num_prompt_tokens + first.max_tokens) - len(prefix)
-        return limit - len(self._owned(limit).union(prefix)) >= num_new
-
-    def _make_room(self, count: int, *, spared: list[int], traced: bool) -> bool:
-        """Lets go of finished sequences, as many as needed and none if that would not suffice."""
-        limit = self.allocator.num_traced if traced else self.allocator.num_blocks
-        if limit - len(self._owned(limit).union(block for block in spared if block < limit)) < count:
+        if any(not one.is_held for one in self.aside):
             return False
-        while self.allocator.num_free_below(limit) < count and self._finished:
-            self._drop_finished(next(iter(self._finished)))
-        return self.allocator.num_free_below(limit) >= count
+        first, others = self.waiting[0], (*self.running, *self.aside)
+        return self._room.may_promise(first, others) and self._room.may_enter(first, self._movable(self._num_admitted))
 
-    def _owned(self, limit: int) -> set[int]:
-        """Blocks below `limit` that running sequences own."""
-        return {block for sequence in self.running for block in sequence.blocks if block < limit}
+    def _movable(self, number: int) -> list[Sequence]:
+        """Who may be moved aside for the sequence of this number: held ones, then younger ones, the youngest first."""
+        found = [one for one in self._room.users if one.number != number and (one.is_held or one.number > number)]
+        return sorted(found, key=lambda one: (not one.is_held, -one.number))

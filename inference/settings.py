@@ -31,6 +31,7 @@ class EngineSettings:
     threads: int = 0
     cache_memory: int = 512
     trace_memory: int = 768
+    aside_memory: int = 256
     fake_text: str = DEFAULT_FAKE_TEXT
     fake_rate: float = 50.0  # tokens a second
 
@@ -66,6 +67,7 @@ class EngineSettings:
             threads=int(number("THREADS", 0, 0)),
             cache_memory=int(number("CACHE_MEMORY", 512, 1)),
             trace_memory=int(number("TRACE_MEMORY", 768, 0)),
+            aside_memory=int(number("ASIDE_MEMORY", 256, 0)),
             fake_text=read("FAKE_TEXT", DEFAULT_FAKE_TEXT),
             fake_rate=number("FAKE_RATE", 50.0, 0.1),
         )
@@ -82,6 +84,7 @@ class EngineSettings:
             "THREADS": self.threads,
             "CACHE_MEMORY": self.cache_memory,
             "TRACE_MEMORY": self.trace_memory,
+            "ASIDE_MEMORY": self.aside_memory,
             "FAKE_TEXT": self.fake_text,
             "FAKE_RATE": self.fake_rate,
         }

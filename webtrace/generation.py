@@ -261,6 +261,7 @@ class Generation:
             prefill_ms=ended.prefill_ms,
             decode_ms=ended.decode_ms,
             num_decode_steps=decode_steps,
+            events=ended.events,
         )
 
     def _detokenized(self) -> reports.DetokenizeReport:

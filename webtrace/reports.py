@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from inference.messages import Candidate, Ledger
+from inference.messages import Candidate, Event, Ledger
 
 Decision = Literal["allow", "constrain", "redirect", "refuse", "review"]
 Source = Literal["template", "system", "developer", "tool", "history", "retrieved", "user", "constraint", "marker"]
@@ -230,6 +230,7 @@ class KVCacheReport(msgspec.Struct, frozen=True):
     prefill_ms: float
     decode_ms: float
     num_decode_steps: int
+    events: list[Event]  # of the sequence in the engine
 
 
 class DetokenizeReport(msgspec.Struct, frozen=True):

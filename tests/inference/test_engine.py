@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from inference.cache import KVCache, ResidualPool
@@ -63,7 +63,7 @@ def test_the_multiply_adds_of_the_cuts_add_up_to_those_of_one_pass() -> None:
 arrivals = st.lists(
     st.tuples(
         st.integers(0, 6),  # the step before which it comes
-        st.sampled_from([1, 5, 64, 127, 128, 129, 256, 300]),  # prompt length
+        st.sampled_from([1, 60, 64, 122, 127, 128, 129, 188, 256, 300]),  # prompt length
         st.integers(1, 12),  # max_tokens
         st.sampled_from([0.0, 1.0]),
         st.integers(0, 2),  # seed, which also picks the prompt: equal prefixes are common
@@ -87,11 +87,17 @@ def arrival_request(number: int, arrival: Arrival) -> Generate:
 
 
 @settings(max_examples=25, deadline=None)
-@given(arrivals, st.sampled_from([6, 9, 40]), st.sampled_from([0, 4, 40]), st.sampled_from([2, 8]))
+@given(
+    arrivals,
+    st.sampled_from([5, 6, 9, 40]),
+    st.sampled_from([0, 4, 40]),
+    st.sampled_from([0, 6, 40]),
+    st.sampled_from([2, 8]),
+)
 def test_every_response_equals_itself_alone(
-    coming: list[Arrival], num_blocks: int, num_traced: int, max_running: int
+    coming: list[Arrival], num_blocks: int, num_traced: int, num_aside: int, max_running: int
 ) -> None:
-    engine = tiny_engine(num_blocks, num_traced=num_traced, max_running=max_running)
+    engine = tiny_engine(num_blocks, num_traced=num_traced, num_aside=num_aside, max_running=max_running)
     requests = {i: arrival_request(i, arrival) for i, arrival in enumerate(coming)}
     messages: list[FromEngine] = []
     going_on: dict[int, list[Held]] = defaultdict(list)
@@ -108,6 +114,7 @@ def test_every_response_equals_itself_alone(
         messages += told
     assert not engine.has_work
     outcomes = collect(messages)
+    event(f"{sum(told.name == 'preempted' for one in outcomes.values() for told in one.end.events)} preempted")
     for i, arrival in enumerate(coming):
         outcome, expected = outcomes[str(i)], alone(msgspec.structs.replace(requests[i], breakpoints=[]))
         if outcome.end.finish != "cancelled":
@@ -135,6 +142,23 @@ def test_two_responses_keep_their_own_text() -> None:
     assert outcomes["other"].text == alone(other).text
     assert outcomes["one"].text != outcomes["other"].text
     assert outcomes["one"].steps[3].batch_size == 2
+
+
+def test_preempted_responses_have_the_text_they_have_alone() -> None:
+    requests = [request(str(i), [*([9] * 140), i], max_tokens=120, seed=i) for i in range(6)]
+    engine = tiny_engine(8, num_aside=40)
+    outcomes = run(engine, *requests)
+    events = {name: [event.name for event in outcome.end.events] for name, outcome in outcomes.items()}
+    assert sum("preempted" in told for told in events.values()) >= 2
+    for one in requests:
+        outcome = outcomes[one.response_id]
+        assert outcome.numbers == alone(one).numbers
+        told = [event for event in events[one.response_id] if event not in ("preempted", "resumed")]
+        assert told == ["queued", "scheduled", "first_token", "finished"]
+        times = [event.at_ms for event in outcome.end.events]
+        assert times == sorted(times)
+    assert events["0"].count("preempted") == 0, "the oldest keeps its place"
+    assert engine.scheduler.num_available == 8
 
 
 # ---------------------------------------------------------------- prefixes

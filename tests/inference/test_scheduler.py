@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from inference.answer import Answer
 from inference.blocks import BlockAllocator, OutOfBlocks
 from inference.model.decoder import CUT
-from inference.scheduler import Scheduler, Sequence
+from inference.scheduler import Scheduler, Turn
+from inference.sequence import Sequence
 from tests.inference.tiny import byte_tokenizer, request
 
 PROMPT = list(range(250)) * 2  # three whole cuts and a rest
@@ -139,6 +140,30 @@ TestOwnership = Ownership.TestCase
 # ---------------------------------------------------------------- order
 
 
+class Shelf:
+    """Keeps nothing but counts."""
+
+    def __init__(self, num_blocks: int) -> None:
+        self.num_blocks = self.num_free = num_blocks
+        self.kept: dict[str, int] = {}
+
+    def take(self, name: str, blocks: list[int]) -> None:
+        self.kept[name] = len(blocks)
+        self.num_free -= len(blocks)
+        assert self.num_free >= 0
+
+    def give_back(self, name: str, blocks: list[int]) -> None:
+        assert len(blocks) >= self.kept[name]
+        self.drop(name)
+
+    def drop(self, name: str) -> None:
+        self.num_free += self.kept.pop(name)
+
+
+def scheduler(num_blocks: int, num_traced: int | None = None, *, aside: int = 0, max_running: int = 8) -> Scheduler:
+    return Scheduler(allocator(num_blocks, num_traced), Shelf(aside), max_running)
+
+
 def sequence(name: str, num_prompt: int, max_tokens: int = 8, *, record: bool = True) -> Sequence:
     prompt = [7] * num_prompt
     answer = Answer(byte_tokenizer(), [], [])
@@ -149,54 +174,127 @@ def names(sequences: list[Sequence]) -> list[str]:
     return [one.response_id for one in sequences]
 
 
-def test_admission_reserves_for_the_whole_answer_first_come_first_served() -> None:
-    scheduler = Scheduler(allocator(4), max_running=8)
-    for name, num_prompt, max_tokens in (("a", 100, 60), ("b", 60, 100), ("c", 1, 1)):
-        scheduler.submit(sequence(name, num_prompt, max_tokens))
-    assert names(list(scheduler.admit())) == ["a"]  # three blocks; b waits for three, and c behind it
-    scheduler.finish(scheduler.running[0], keep=True)
-    assert names(list(scheduler.admit())) == ["b", "c"]
-    assert scheduler.num_available == 0
+def submit(to: Scheduler, *sequences: tuple[str, int, int]) -> list[Sequence]:
+    made = [sequence(*fields) for fields in sequences]
+    for one in made:
+        to.submit(one)
+    return made
+
+
+def take_step(on: Scheduler) -> Turn:
+    """One turn whose work is done at once."""
+    turn = on.next_turn()
+    for one in turn.decoding:
+        one.token_ids.append(7)
+        on.computed(one, 1)
+    if (reading := on.next_reading()) is not None:
+        on.computed(reading, len(reading.next_chunk().token_ids))
+    return turn
+
+
+def test_without_blocks_aside_a_sequence_is_admitted_when_all_fit_at_their_full_length() -> None:
+    on = scheduler(4)
+    first, *_ = submit(on, ("a", 100, 60), ("b", 60, 100), ("c", 1, 1))
+    assert names(on.next_turn().started) == ["a"]  # three blocks; b waits for three, and c behind it
+    on.finish(first, keep=True)
+    assert names(on.next_turn().started) == ["b", "c"]
+    assert on.num_available == 2, "b does not need two of its blocks yet"
 
 
 def test_prompts_take_turns_one_cut_a_step() -> None:
-    scheduler = Scheduler(allocator(32), max_running=8)
-    for one in (sequence("long", 4 * CUT), sequence("short", CUT + 1)):
-        scheduler.submit(one)
-    list(scheduler.admit())
+    on = scheduler(32)
+    submit(on, ("long", 4 * CUT, 8), ("short", CUT + 1, 8))
+    on.next_turn()
     order = []
-    while (reading := scheduler.next_reading()) is not None:
+    while (reading := on.next_reading()) is not None:
         order.append(reading.response_id)
         chunk = reading.next_chunk()
         assert chunk.start % CUT == 0
-        scheduler.computed(reading, len(chunk.token_ids))
+        on.computed(reading, len(chunk.token_ids))
     assert order == ["long", "short", "long", "short", "long", "long"]
-    assert names(scheduler.decoding()) == ["long", "short"]
+    assert names(on.next_turn().decoding) == ["long", "short"]
 
 
 def test_finished_sequences_make_room_least_recently_looked_at_first() -> None:
-    scheduler = Scheduler(allocator(6), max_running=8)
+    on = scheduler(6)
     for name in ("a", "b", "c"):
-        scheduler.submit(sequence(name, 100))
-        (admitted,) = scheduler.admit()
-        scheduler.computed(admitted, 100)
-        scheduler.finish(admitted, keep=True)
-    assert scheduler.find("a") is not None
-    scheduler.submit(sequence("d", 100))
-    assert names(list(scheduler.admit())) == ["d"]
-    assert [scheduler.find(name) is not None for name in "abc"] == [True, False, True]
+        (one,) = submit(on, (name, 100, 8))
+        take_step(on)
+        on.finish(one, keep=True)
+    assert on.find("a") is not None
+    submit(on, ("d", 100, 8))
+    assert names(on.next_turn().started) == ["d"]
+    assert [on.find(name) is not None for name in "abc"] == [True, False, True]
 
 
 def test_without_room_for_residuals_a_response_runs_unrecorded() -> None:
-    scheduler = Scheduler(allocator(6, num_traced=2), max_running=8)
-    for name in ("a", "b"):
-        scheduler.submit(sequence(name, 100))
-    assert [one.record for one in scheduler.admit()] == [True, False]
+    on = scheduler(6, num_traced=2)
+    submit(on, ("a", 100, 8), ("b", 100, 8))
+    assert [one.record for one in on.next_turn().started] == [True, False]
 
 
 @given(st.integers(1, 600), st.integers(1, 300))
-def test_blocks_cover_exactly_what_may_come(num_prompt: int, max_tokens: int) -> None:
-    scheduler = Scheduler(allocator(20), max_running=8)
-    scheduler.submit(sequence("a", num_prompt, max_tokens))
-    (admitted,) = scheduler.admit()
+def test_where_there_is_room_blocks_cover_exactly_what_may_come(num_prompt: int, max_tokens: int) -> None:
+    on = scheduler(20)
+    submit(on, ("a", num_prompt, max_tokens))
+    (admitted,) = on.next_turn().started
     assert (len(admitted.blocks) - 1) * 64 < num_prompt + max_tokens <= len(admitted.blocks) * 64
+
+
+# ---------------------------------------------------------------- aside
+
+
+def test_the_youngest_makes_room_and_comes_back_before_anybody_new() -> None:
+    on = scheduler(4, aside=4)
+    old, young, _ = submit(on, ("old", 64, 128), ("young", 64, 64), ("new", 64, 1))
+    turn = take_step(on)
+    assert names(turn.started) == ["old", "young"]
+    assert [len(one.blocks) for one in (old, young)] == [2, 2], "what nobody needs yet is spare"
+    while not turn.moved:
+        turn = take_step(on)
+    assert (names(turn.moved), names(on.aside), young.blocks) == (["young"], ["young"], [])
+    assert (len(old.token_ids), on.find("young")) == (128 + 1, young)
+    while not turn.returned:
+        assert names(turn.started) == []
+        turn = take_step(on)
+        if old in on.running and len(old.token_ids) == 64 + 128:
+            on.finish(old, keep=True)
+    assert (names(turn.returned), names(turn.started)) == (["young"], ["new"])
+    assert len(young.token_ids) == young.num_computed
+    assert not young.record, "its residual streams are not kept"
+
+
+def test_a_held_sequence_is_the_first_to_make_room_for_whoever_waits() -> None:
+    on = scheduler(4, aside=4)
+    old, waiting = submit(on, ("old", 100, 100), ("waiting", 200, 40))
+    take_step(on)
+    take_step(on)
+    assert names(on.running) == ["old"]
+    old.hold(1.0)
+    assert on.has_work
+    turn = take_step(on)
+    assert (names(turn.moved), names(turn.started)) == (["old"], ["waiting"])
+    old.go_on(2.0)
+    while not (turn := take_step(on)).returned:
+        assert on.has_work
+        if waiting in on.running and len(waiting.token_ids) == 240:
+            on.finish(waiting, keep=True)
+    assert names(turn.returned) == ["old"]
+
+
+def test_a_sequence_that_ends_aside_leaves_nothing_there() -> None:
+    on = scheduler(4, aside=4)
+    old, young = submit(on, ("old", 64, 128), ("young", 64, 64))
+    while not on.aside:
+        take_step(on)
+    on.finish(young, keep=True)
+    assert on.find("young") is None
+    on.finish(old, keep=False)
+    assert on.num_available == 4
+    assert not on.has_work
+
+
+def test_no_more_is_promised_than_can_be_kept() -> None:
+    on = scheduler(6, aside=3)
+    submit(on, ("a", 10, 300), ("b", 10, 180), ("c", 10, 10))  # 5, 3 and 1 blocks at their longest
+    assert names(on.next_turn().started) == ["a"], "b and then c could not go aside together with it"

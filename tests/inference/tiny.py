@@ -82,12 +82,17 @@ def byte_tokenizer() -> Tokenizer:
 
 
 def tiny_engine(
-    num_blocks: int = 32, *, num_traced: int | None = None, max_running: int = 8, n_layers: int = CONFIG.n_layers
+    num_blocks: int = 32,
+    *,
+    num_traced: int | None = None,
+    num_aside: int = 0,
+    max_running: int = 8,
+    n_layers: int = CONFIG.n_layers,
 ) -> Engine:
     decoder = tiny_decoder(n_layers)
     residuals = ResidualPool(decoder.config, num_blocks if num_traced is None else num_traced)
     cache = KVCache(decoder.config, num_blocks)
-    return Engine(decoder, byte_tokenizer(), cache, residuals, max_running=max_running)
+    return Engine(decoder, byte_tokenizer(), cache, residuals, num_aside=num_aside, max_running=max_running)
 
 
 def request(
