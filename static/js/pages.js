@@ -6,7 +6,7 @@ import { selectionLink } from "./links.js";
 import { createReadingChoices } from "./reading-choices.js";
 import { get } from "./store.js";
 
-const TITLES = { reading: "Read it through", table: "Debugging table", misconceptions: "Misconceptions", numbers: "Worked numbers" };
+const TITLES = { reading: "Read it through", table: "Debugging table", misconceptions: "Misconceptions", compare: "Compare", numbers: "Worked numbers" };
 
 /** `again(record, seed)` asks for another version of an answer; null where one can only read. */
 export function mountPages(host, catalogue, { again }) {
@@ -29,8 +29,17 @@ export function mountPages(host, catalogue, { again }) {
       panel.replaceChildren();
       open = page === null ? null : begin(page, state.response);
     }
-    if (page !== null) open.update(contextOf(state, { catalogue, again }));
+    if (page !== null) open.update(contextOf(state, own(state)));
   });
+
+  /**
+   * What pages read beside what stages do: `answers` are all of the conversation, `against` names one of them, and
+   * `chosenStep` is null where the reader has chosen none.
+   */
+  function own({ messages, selection }) {
+    const answers = messages.filter(({ record }) => record).map(({ record, parent_id: parent }) => ({ record, parent }));
+    return { catalogue, again, answers, against: selection.against, chosenStep: selection.step };
+  }
 
   function begin(page, response) {
     const body = element("div", { class: "page-body" });

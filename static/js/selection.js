@@ -11,7 +11,7 @@
 import { get, set } from "./store.js";
 
 /** Pages beside the stages. */
-export const PAGES = ["reading", "table", "misconceptions", "numbers"];
+export const PAGES = ["reading", "table", "misconceptions", "compare", "numbers"];
 const NUMBERS = ["layer", "head", "step", "position", "key"];
 
 /** Read the address. Unknown stages and anything that is not a whole number are left out. */
@@ -21,6 +21,7 @@ export function fromHash(hash, slugs) {
   const page = parameters.get("page");
   const selection = {
     page: PAGES.includes(page) ? page : null, stage: slugs.has(stage) ? stage : "request", response: parameters.get("response"),
+    against: parameters.get("against"),
   };
   for (const name of NUMBERS) {
     const text = parameters.get(name);
@@ -31,7 +32,7 @@ export function fromHash(hash, slugs) {
 
 export function toHash(selection) {
   const parameters = new URLSearchParams({ ...(selection.page && { page: selection.page }), stage: selection.stage });
-  for (const name of [...NUMBERS, "response"]) {
+  for (const name of [...NUMBERS, "response", "against"]) {
     if (selection[name] !== null && selection[name] !== undefined) parameters.set(name, selection[name]);
   }
   return `#${parameters}`;

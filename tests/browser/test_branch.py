@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import SPOKEN, Open, ask, await_end, keep_screenshot
 from tests.browser.test_chat import conversation_of
+from tests.browser.visit import shown
 from tests.service.site import Site
 
 pytestmark = pytest.mark.browser
@@ -41,6 +42,18 @@ def test_a_token_is_exchanged_and_both_answers_stay(site: Site, open_page: Open)
     page.locator(".station[data-slug=sampling]").click()
     expect(page.locator("#stage-sampling .stage-sentence")).to_contain_text("was given, not chosen")
     keep_screenshot(page, "branch-made")
+
+    page.get_by_role("link", name="Compare").click()
+    compare = page.locator("#page-compare")
+    expect(compare).to_contain_text(f"They part at step {STEP}: A has “{text}” (50 %, given), B has “·words” (50 %)")
+    assert shown(compare, "common") == STEP
+    assert shown(compare, "mean-a") == pytest.approx(0.5)
+    expect(compare.locator("[data-table=compare] tbody tr").nth(STEP)).to_contain_text("they part here")
+    expect(compare.locator("[data-table=compare] tbody tr").nth(STEP - 1)).to_contain_text("same")
+    expect(compare.locator("[data-table=candidates] tbody tr").filter(has_text="✓")).to_have_count(2)
+    compare.locator("[data-table=compare]").get_by_role("button", name="8", exact=True).click()
+    expect(compare.get_by_role("heading", name="Step 8:")).to_be_visible()
+    keep_screenshot(page, "compare-1440")
 
     page.get_by_role("button", name="Older version").click()
     expect(page.locator(".answer-text.prose")).to_contain_text("a list of words")
