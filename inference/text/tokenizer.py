@@ -43,7 +43,8 @@ class Merge:
 
 class _Model(msgspec.Struct):
     vocab: dict[str, int]
-    merges: list[tuple[str, str]]
+    merges: list[tuple[str, str] | str]
+    """As pairs, or in older files as two words of a line."""
 
 
 class _AddedToken(msgspec.Struct):
@@ -64,7 +65,8 @@ class Tokenizer:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._backend = tokenizers.Tokenizer.from_str(vocabulary.definition)
         definition = msgspec.json.decode(vocabulary.definition, type=_Definition)
-        self._merges = definition.model.merges
+        pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in definition.model.merges)
+        self._merges = [(left, right) for left, right in pairs]
         self._control = vocabulary.control_ids
         self._control_texts = {index: text for text, index in self._control.items()}
         self._added_texts = {token.id: token.content for token in definition.added_tokens}
@@ -140,17 +142,15 @@ class Tokenizer:
         return token in self._control_texts
 
     def token_bytes(self, token: int) -> bytes:
-        """The bytes a token stands for; a control token's name. Raises IndexError outside the vocabulary."""
+        """The bytes a token stands for; a control token's name; none for a row that only fills the table."""
         named = self._control_texts.get(token) or self._added_texts.get(token)
         if named is not None:
             return named.encode()
-        if token < 0:
-            raise IndexError(f"Token id {token} is negative.")
-        return bytes(_CHARACTER_BYTES[character] for character in self._tokens[token])
+        return bytes(_CHARACTER_BYTES[character] for character in self._spelling(token))
 
     def token_text(self, token: int) -> str:
         """The token's bytes as text; what is not whole UTF-8 is written `\\xNN`."""
-        return self.token_bytes(token).decode("utf-8", "backslashreplace")
+        return self.token_bytes(token).decode("utf-8", "backslashreplace") or self.entry(token)
 
     def spells(self, token_ids: Sequence[int], text: str) -> bool:
         """Whether these tokens, none of them a control token, are the text byte by byte. False outside the
@@ -161,11 +161,18 @@ class Tokenizer:
 
     def entry(self, token: int) -> str:
         """The token as the vocabulary spells it (a space is `Ġ`)."""
-        return self._control_texts.get(token) or self._added_texts.get(token) or self._tokens[token]
+        named = self._control_texts.get(token) or self._added_texts.get(token) or self._spelling(token)
+        return named or f"[unused {token}]"
+
+    def _spelling(self, token: int) -> str:
+        """Empty for an id that has no token: a table of embeddings can have more rows than there are tokens."""
+        if token < 0:
+            raise IndexError(f"Token id {token} is negative.")
+        return self._tokens[token] if token < len(self._tokens) else ""
 
     def kind(self, token: int) -> Kind:
         """What the token is by itself: without a leading space it counts as inside a word."""
-        if token in self._control_texts:
+        if token in self._control_texts or not self.token_bytes(token):
             return "control"
         try:
             text = self.token_bytes(token).decode()

@@ -17,13 +17,36 @@ import msgspec
 from gguf import GGUFReader
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True}
+_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
+_CASED_WORDS = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+)
+_PUNCTUATION = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
+_SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+def _split(*alternatives: str) -> dict[str, Any]:
+    """Cuts where one of these patterns begins or ends; bytes become characters only after that."""
+    cut = {"type": "Split", "pattern": {"Regex": "|".join(alternatives)}, "behavior": "Isolated", "invert": False}
+    return {"type": "Sequence", "pretokenizers": [cut, BYTE_LEVEL | {"use_regex": False}]}
+
+
+_LLAMA3 = _split(_CONTRACTIONS, _WORDS, r"\p{N}{1,3}", _PUNCTUATION, _SPACES)
 # How text is cut before merging, by the name GGUF gives it.
 PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
     "smollm": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, BYTE_LEVEL]},
     "gpt-2": BYTE_LEVEL,
+    "qwen2": _split(_CONTRACTIONS, _WORDS, r"\p{N}", _PUNCTUATION, _SPACES),
+    "llama-bpe": _LLAMA3,
+    "smaug-bpe": _LLAMA3,
+    "tekken": _split(_CASED_WORDS, r"\p{N}", r" ?[^\s\p{L}\p{N}]+[\r\n/]*", _SPACES),
 }
+WHOLE_FIRST = ("llama-bpe", "tekken")
+"""Where a stretch of text that is a token by itself becomes that token, whatever merges would make of it."""
 GGUF_CONTROL, GGUF_USER_DEFINED = 3, 4  # values of tokenizer.ggml.token_type
-CACHE_FORMAT = 1
+CACHE_FORMAT = 2
 
 
 class UnsupportedTokenizer(ValueError):
@@ -92,6 +115,7 @@ def _from_gguf(path: Path) -> Vocabulary:
         "pre_tokenizer": PRE_TOKENIZERS[pre],
         "model": {
             "type": "BPE",
+            "ignore_merges": pre in WHOLE_FIRST,
             "vocab": {token: index for index, token in enumerate(tokens)},
             "merges": [merge.split(" ") for merge in read("ggml.merges")],
         },

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from inference.text import (
@@ -25,7 +25,8 @@ from inference.text import (
     TemplateFailed,
     Tokenizer,
 )
-from inference.text.vocabulary import Vocabulary
+from inference.text.tokenizer import BYTE_CHARACTERS
+from inference.text.vocabulary import PRE_TOKENIZERS, Vocabulary
 
 CHECKPOINT = Path(os.environ.get("WEBTRACE_DATA", "data")) / "models/SmolLM2-135M-Instruct.Q4_1.gguf"
 CACHE = CHECKPOINT.parents[1] / "cache"
@@ -106,6 +107,40 @@ def test_merges_come_in_order() -> None:
     tell = tokenizer.merges("Tell")
     assert [(merge.left, merge.right) for merge in tell] == [("e", "l"), ("el", "l"), ("T", "ell")]
     assert [merge.rank for merge in tell] == sorted(merge.rank for merge in tell)
+
+
+@pytest.mark.parametrize("name", sorted(PRE_TOKENIZERS.keys() - {"gpt-2", "smollm"}))
+def test_text_is_cut_as_another_library_cuts_it(name: str) -> None:
+    from tokenizers import Regex, pre_tokenizers
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
+
+    cut = pre_tokenizers.Split(Regex(GGUF_PRE_TOKENIZER_SPLITS[name]), behavior="isolated")
+    letters = {"type": "BPE", "vocab": {c: i for i, c in enumerate(BYTE_CHARACTERS)}, "merges": []}
+    definition = json.dumps({"version": "1.0", "pre_tokenizer": PRE_TOKENIZERS[name], "model": letters})
+    ours = Tokenizer(msgspec.structs.replace(vocabulary, definition=definition))
+
+    @settings(max_examples=30)
+    @given(st.text())
+    @example("I'VE 12345 things:\n\n\tcamelCase don't//x \r\n  end ")
+    def check(text: str) -> None:
+        assert ours.pre_tokens(text) == [stretch for stretch, _ in cut.pre_tokenize_str(text)]
+
+    check()
+
+
+def test_an_id_without_a_token_says_so_and_adds_no_text() -> None:
+    beyond = len(tokenizer) + 3
+    assert (tokenizer.token_bytes(beyond), tokenizer.kind(beyond)) == (b"", "control")
+    assert tokenizer.token_text(beyond) == tokenizer.entry(beyond) == f"[unused {beyond}]"
+    detokenizer = Detokenizer(tokenizer)
+    assert "".join(map(detokenizer.push, [*tokenizer.encode("one"), beyond, *tokenizer.encode(" two")])) == "one two"
+
+
+def test_merges_may_be_written_as_lines() -> None:
+    definition = json.loads(vocabulary.definition)
+    definition["model"]["merges"] = [" ".join(merge) for merge in definition["model"]["merges"]]
+    older = Tokenizer(msgspec.structs.replace(vocabulary, definition=json.dumps(definition)))
+    assert older.merges("Tell") == tokenizer.merges("Tell")
 
 
 def test_raw_prompts_know_control_tokens_and_the_start_is_not_doubled() -> None:
