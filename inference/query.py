@@ -68,6 +68,7 @@ ASKED: dict[str, Asked] = {
     "probabilities": Asked((*_PLACE, "token", "top"), "the softmax over the whole vocabulary"),
     "what_if": Asked((*_PLACE, *CHOICE), "the token that other sampling settings would have chosen"),
     "kv_cache": Asked((*_PLACE, "top"), "logits with the cache against the same without"),
+    "sentence": Asked((), "the user's message as the one vector by which retrieval would compare it"),
     "contextual": Asked((*_PLACE, "other", "other_position"), "one token's states in two responses, layer by layer"),
 }
 """Every view by slug, in the order of the stages."""
@@ -123,7 +124,9 @@ def parse_query(slug: str, fields: dict[str, Any]) -> Query:
     parameters = ASKED[slug].parameters
     for field in fields:
         if field not in parameters:
-            raise QueryError(field, f"is not a parameter of the view {slug}, which takes {', '.join(parameters)}")
+            raise QueryError(
+                field, f"is not a parameter of the view {slug}, which takes {', '.join(parameters) or 'none'}"
+            )
     for first, second in (("position", "step"), ("position", "token"), ("step", "token")):
         if first in fields and second in fields and (second == "step" or slug == "embeddings"):
             raise QueryError(second, f"cannot be given together with {first}")

@@ -42,6 +42,7 @@ mountChat(at("chat"), { empty: welcome(composer.send), actions: { options: compo
 mountJourneyMap(at("journey"), page.stages, { onSelect: () => panes.show("inside") });
 mountScrubber(at("trace"));
 mountPages(at("trace"), page.stages, {
+  ask: (input) => conversation.askAside(input, { ...page.sampling_defaults, max_tokens: 1 }),
   again(record, seed) {
     const { sampling, instructions } = composer.options();
     conversation.answerAgain(record, { sampling: { ...(record.sampling ?? sampling), seed }, instructions });

@@ -154,6 +154,11 @@ function keepInstructions(instructions) {
   }
 }
 
+/** A request of its own, in a conversation that is not the one being read. */
+export function askAside(input, sampling) {
+  return responses.request({ type: "response.create", event_id: freshId(), input, sampling }, { conversationKey: freshId() });
+}
+
 /** Ask for the answer to these words in a message's place: a new version beside the old one. */
 export function resend(message, input, options) {
   const parentId = message.parent_id ?? (get().conversation.id === null ? null : FIRST_TURN);

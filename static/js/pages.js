@@ -6,10 +6,13 @@ import { selectionLink } from "./links.js";
 import { createReadingChoices } from "./reading-choices.js";
 import { get } from "./store.js";
 
-const TITLES = { reading: "Read it through", table: "Debugging table", misconceptions: "Misconceptions", compare: "Compare", numbers: "Worked numbers" };
+const TITLES = {
+  reading: "Read it through", table: "Debugging table", embeddings: "Three embeddings", meaning: "Same word, other meaning",
+  misconceptions: "Misconceptions", compare: "Compare", numbers: "Worked numbers",
+};
 
-/** `again(record, seed)` asks for another version of an answer; null where one can only read. */
-export function mountPages(host, catalogue, { again }) {
+/** `again(record, seed)` asks for another version, `ask(text)` for one token after a text; null where one can only read. */
+export function mountPages(host, catalogue, { again, ask }) {
   const links = new Map([[null, "Stages"], ...Object.entries(TITLES)].map(([page, title]) => [page, selectionLink({ page }, {}, title)]));
   const panel = element("div", { class: "page-panel", hidden: true });
   host.prepend(element("nav", { class: "page-links", "aria-label": "Stages and pages" }, [...links.values()], createReadingChoices(host, catalogue)));
@@ -38,7 +41,7 @@ export function mountPages(host, catalogue, { again }) {
    */
   function own({ messages, selection }) {
     const answers = messages.filter(({ record }) => record).map(({ record, parent_id: parent }) => ({ record, parent }));
-    return { catalogue, again, answers, against: selection.against, chosenStep: selection.step };
+    return { catalogue, again, ask, answers, against: selection.against, chosenStep: selection.step };
   }
 
   function begin(page, response) {

@@ -20,6 +20,7 @@ from webtrace.worker.engine import Engine, EngineFailed, EngineLost
 from webtrace.worker.logprobs import recorded_logprobs
 from webtrace.worker.prompt_tokens import prompt_tokens
 from webtrace.worker.recorder import Recorder
+from webtrace.worker.sentence import sentence
 from webtrace.worker.token_texts import with_token_texts
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,8 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokeni
         return ViewResult(code="not_found", message="No token of this response was computed.")
     if slug == "tokens":
         return ViewResult(body=prompt_tokens(subject, asked, tokenizer))
+    if slug == "sentence":
+        return ViewResult(body=await sentence(request.response_id, engine))
     _refuse_unreleased(slug, asked, subject)
     other = None
     if asked.other is not None:
