@@ -18,6 +18,7 @@ from inference.answer import Answer
 from inference.aside import Aside
 from inference.blocks import BlockAllocator
 from inference.cache import KVCache, ResidualPool
+from inference.fault import first_fault
 from inference.messages import (
     Candidate,
     Continue,
@@ -207,7 +208,8 @@ class Engine:
             with torch.inference_mode():
                 sampled = sample(row.logits, sequence.token_ids, sequence.request.sampling, number, given)
         except NonFiniteLogits as error:
-            self._fail([sequence], error)
+            where = first_fault(sequence, self.cache, self.residuals)
+            self._fail([sequence], NonFiniteLogits(f"{error} The first such number came up {where}."))
             return None
         sample_ms = 1e3 * (monotonic() - began)
         if number == 0:

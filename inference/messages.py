@@ -120,6 +120,12 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
     cut: int
     safety: dict[str, Any] | None  # labels, thresholds, technique and version of the safety heads
 
+    @property
+    def capacity(self) -> int:
+        """Tokens of the longest sequence: the model's context, or as much of it as the cache holds."""
+        context_length: int = self.model["context_length"]
+        return min(context_length, self.num_blocks * self.block_size)
+
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
     """A sequence left the engine's queue."""

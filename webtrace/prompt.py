@@ -22,8 +22,8 @@ class PromptTooLong(ValueError):
 
     def __init__(self, num_tokens: int, context_length: int) -> None:
         super().__init__(
-            f"The prompt has {num_tokens:,} tokens; the model's context holds {context_length:,} "
-            "and at least one must be left for the answer."
+            f"The prompt has {num_tokens:,} tokens without any history; prompt and answer together may have "
+            f"{context_length:,}."
         )
         self.num_tokens = num_tokens
         self.context_length = context_length

@@ -286,6 +286,15 @@ def test_what_cannot_be_answered_ends_with_the_reason_and_the_engine_lives(
     assert outcomes["good"].numbers == alone(request("good", "abc")).numbers
 
 
+@pytest.mark.parametrize(("num_blocks", "capacity"), [(3, 192), (32, CONFIG.context_length)])
+def test_what_the_engine_says_fits_is_what_it_takes(num_blocks: int, capacity: int) -> None:
+    engine = tiny_engine(num_blocks)
+    assert engine.ready({"context_length": CONFIG.context_length}, None).capacity == capacity
+    most = run(engine, request("most", [65] * (capacity - 1)), request("more", [65] * capacity))
+    assert (most["most"].end.finish, len(most["most"].steps)) == ("length", 1)
+    assert f"{capacity} tokens; at most {capacity - 1} fit" in (most["more"].end.error or "")
+
+
 def test_a_response_submitted_twice_is_answered_once() -> None:
     outcome = run(tiny_engine(), request("a", "abc"), request("a", "abc"))["a"]
     assert outcome.numbers == alone(request("a", "abc")).numbers
@@ -443,9 +452,36 @@ def test_logits_that_are_not_numbers_end_that_response_alone(monkeypatch: pytest
     outcomes = run(engine, request("bad", [1, 200]), request("good", "abc"))
     assert outcomes["bad"].end.finish == "error"
     assert "not finite" in (outcomes["bad"].end.error or "")
+    assert "in the embedding of position 1" in (outcomes["bad"].end.error or "")
     assert outcomes["bad"].steps == []
     assert outcomes["good"].end.finish == "length"
     assert engine.scheduler.find("bad") is None
+
+
+@pytest.mark.parametrize(
+    ("part", "record", "place"),
+    [
+        ("feed_forward.down", True, "in layer 0, at position 0"),
+        ("feed_forward.down", False, "in layer 0 or the keys and values of layer 1, at position 0"),
+        ("attention.qkv", True, "in layer 0, at position 0"),
+        ("head", True, "in the output head"),
+        ("head", False, "in layer 1 or the output head"),
+    ],
+)
+def test_the_layer_is_named_where_a_number_first_was_none(
+    monkeypatch: pytest.MonkeyPatch, part: str, record: bool, place: str
+) -> None:
+    engine = tiny_engine()
+    run(engine, request("before", LONG))
+    linear: Any = engine.decoder if part == "head" else engine.decoder.layers[0]
+    for name in part.split("."):
+        linear = getattr(linear, name)
+    with monkeypatch.context() as broken:
+        weight = linear.weight.clone()
+        weight[0, 0] = torch.nan
+        broken.setattr(linear, "weight", weight)
+        assert place in (run(engine, request("bad", "abc", record=record))["bad"].end.error or "")
+    assert run(engine, request("good", LONG))["good"].numbers == alone(request("good", LONG)).numbers
 
 
 def test_a_failing_pass_ends_its_responses_and_the_engine_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,7 +170,7 @@ class Runner:
         holds = self._holds[taken.response.pk] = Holds(breakpoints, recording, stages)
         try:
             ready = self.engine.require()
-            assembler = Assembler(self._tokenizer, self._template, ready.model["context_length"])
+            assembler = Assembler(self._tokenizer, self._template, ready.capacity)
             card = msgspec.convert(ready.safety, Card) if ready.safety else None
             tools = journey.Tools(self.engine, assembler, card)
             ending = await journey.run(taken, routed, tools, recording, stages, holds)
