@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -159,6 +160,33 @@ def test_the_end_compacts_the_log_to_a_record_an_epoch(owner: User) -> None:
     batches = EventBatch.objects.filter(response=response)
     assert sorted(batches.values_list("epoch", "first", "last")) == [(0, 1, 1), (1, 1, 5)]
     assert all(zlib.decompress(batch.payload) for batch in batches)
+
+
+def test_a_long_log_is_read_a_part_at_a_time(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "BATCH_BYTES", 1000)
+    response, worker = make_waiting(owner), make_worker()
+    take(response, worker)
+    log.append([Write(response.pk, 1, deltas(numbering(response.pk, 1, 1), *(f"word {n} " for n in range(60))))])
+    before = everything(response)
+    with transaction.atomic():
+        assert log.compact(response.pk) == log.num_bytes(response.pk)
+    assert everything(response) == before
+    batches = EventBatch.objects.filter(response=response, epoch=1)
+    assert batches.count() > 5
+    texts = [zlib.decompress(batch.payload) for batch in batches]
+    assert max(map(len, texts)) < 1200
+    opened: list[EventBatch] = []
+    read_lines = log._lines
+
+    def open_batch(batch: EventBatch) -> list[Line]:
+        opened.append(batch)
+        return read_lines(batch)
+
+    monkeypatch.setattr(log, "_lines", open_batch)
+    page = log.read(response.pk, before[30].place, max_bytes=500)
+    assert page == before[31 : 31 + len(page)]
+    assert len(page) > 1
+    assert len(opened) <= 2
 
 
 def test_numbers_with_a_hole_are_refused(owner: User) -> None:

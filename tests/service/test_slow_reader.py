@@ -10,15 +10,15 @@ import pytest
 from websockets.sync.client import connect
 
 from tests.service.site import Site, running_site
-from tests.service.socket_client import Talk, by_key, text_of
+from tests.service.socket_client import Event, Talk, by_key, text_of
 
-NUM_TOKENS = 4000  # about 8 MB of events: more than all buffers between the two hold
+NUM_TOKENS = 5100  # two answers of them are 20 MB in 10,000 events: more than all buffers between the two hold
 LONG_TEXT = " word" * NUM_TOKENS
 
 
 @pytest.fixture(scope="module")
 def fast_site() -> Iterator[Site]:
-    with running_site(WEBTRACE_FAKE_TEXT=LONG_TEXT, WEBTRACE_FAKE_RATE="5000") as site:
+    with running_site(WEBTRACE_FAKE_TEXT=LONG_TEXT, WEBTRACE_FAKE_RATE="5000", WEBTRACE_USER_MAX_TOKENS="6000") as site:
         yield site
 
 
@@ -41,28 +41,38 @@ def test_it_loses_trace_only_and_costs_no_memory(fast_site: Site) -> None:
         by_key(fast_site, key) as other,
     ):
         slow = Talk(connection)
-        slow.create(sampling={"max_tokens": NUM_TOKENS + 1})
-        response_id = slow.next()["response_id"]
+        for _ in range(2):
+            slow.create(sampling={"max_tokens": NUM_TOKENS + 1})
+        first = slow.until("response.created") + slow.until("response.created")
         before = memory_mb(fast_site)
 
-        # It reads nothing now. Meanwhile another connection watches the same response to its end, undisturbed.
-        other.send({"type": "response.resume", "event_id": "r", "response_id": response_id})
-        seen = other.to_end()
-        assert text_of(seen) == seen[-1]["text"]
-        assert len(seen[-1]["text"]) > 10_000
+        # It reads nothing now. Meanwhile another connection watches the same answers to their ends, undisturbed.
+        seen = {identifier: resumed(other, identifier) for identifier in {one["response_id"] for one in first}}
+        assert len(seen) == 2
+        for events in seen.values():
+            assert text_of(events) == events[-1]["text"]
+            assert len(events[-1]["text"]) > 5 * NUM_TOKENS - 10
         assert memory_mb(fast_site) - before < 60
 
-        late = slow.to_end()
-    assert text_of(late) == seen[-1]["text"]
-    dropped = [event for event in late if event["type"] == "trace.dropped"]
-    assert dropped
-    numbers = {event["sequence_number"] for event in late if event["type"] != "trace.dropped" and event["epoch"] == 1}
-    for gap in dropped:
-        numbers |= set(range(gap["first"], gap["last"] + 1))
-    assert numbers == set(range(1, late[-1]["sequence_number"] + 1))
+        late = first + slow.to_end() + slow.to_end()
+    for identifier, events in seen.items():
+        own = [event for event in late if event["response_id"] == identifier]
+        assert text_of(own) == events[-1]["text"]
+        dropped = [event for event in own if event["type"] == "trace.dropped"]
+        assert dropped
+        numbers = {one["sequence_number"] for one in own if one["type"] != "trace.dropped" and one["epoch"] == 1}
+        for gap in dropped:
+            numbers |= set(range(gap["first"], gap["last"] + 1))
+        assert numbers == set(range(1, own[-1]["sequence_number"] + 1))
 
     with by_key(fast_site, key) as talk:
-        talk.send({"type": "response.resume", "event_id": "r", "response_id": response_id})
-        whole = talk.to_end()
+        whole = [event for identifier in seen for event in resumed(talk, identifier)]
     assert not [event for event in whole if event["type"] == "trace.dropped"]
-    assert sum(event["type"] == "trace.step" for event in whole) > 3000
+    assert sum(event["type"] == "trace.step" for event in whole) > 2 * NUM_TOKENS
+    assert len(whole) > 10_000
+
+
+def resumed(talk: Talk, response_id: str) -> list[Event]:
+    """All events of a response, to its end."""
+    talk.send({"type": "response.resume", "event_id": "r", "response_id": response_id})
+    return talk.to_end()

@@ -142,8 +142,8 @@ async def _admit(request: HttpRequest, principal: Principal, asked: ChatRequest)
     outcome = await _admit_or_cancel(incoming, principal)
     if isinstance(outcome, journey.Refused):
         error = outcome.error
-        field = error.field.removeprefix("sampling.").replace("input", "messages") if error.field else None
-        raise Problem(_STATUS.get(error.code, 400), error.code, error.message, field, error.retry_after)
+        status = _STATUS.get(error.code, 400)
+        raise Problem(status, error.code, error.message, _parameter(error.field), error.retry_after)
     return Completion(outcome.response_id, asked, int(time.time()))
 
 
@@ -260,9 +260,12 @@ def _broken(end: dict[str, Any]) -> Problem:
     reasons = {"worker_lost": "The worker that computed this answer was lost.", "cancelled": "This was cancelled."}
     message = error.get("message") or reasons.get(end["finish_reason"], "The answer could not be finished.")
     code = error.get("code") or end["finish_reason"]
-    return Problem(
-        _STATUS.get(code, 400 if code == "context_length_exceeded" else 500), code, message, error.get("field")
-    )
+    return Problem(_STATUS.get(code, 500), code, message, _parameter(error.get("field")), error.get("retry_after"))
+
+
+def _parameter(field: str | None) -> str | None:
+    """A field of ours by the name that OpenAI's clients know it by."""
+    return field.removeprefix("sampling.").replace("input", "messages") if field else None
 
 
 def _usage(end: dict[str, Any]) -> dict[str, Any]:

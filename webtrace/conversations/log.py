@@ -6,7 +6,7 @@ The log is what counts. Live messages only make it quick: whatever is lost on th
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -28,6 +28,7 @@ class Place(NamedTuple):
 
 
 START = Place()
+BATCH_BYTES = 256_000  # of text in a batch of a response that has ended
 
 
 class Line(msgspec.Struct, frozen=True, array_like=True):
@@ -108,7 +109,7 @@ def read(response_id: UUID, after: Place = START, *, max_bytes: int = settings.M
     later = Q(epoch__gt=after.epoch) | Q(epoch=after.epoch, last__gt=after.number)
     lines: list[Line] = []
     num_bytes = 0
-    for batch in EventBatch.objects.filter(later, response=response_id).order_by("epoch", "first").iterator(16):
+    for batch in EventBatch.objects.filter(later, response=response_id).order_by("epoch", "first").iterator(4):
         for line in _lines(batch):
             if line.place <= after:
                 continue
@@ -126,7 +127,7 @@ def last_number(response_id: UUID, epoch: int) -> int:
 
 
 def compact(response_id: UUID) -> int:
-    """Join each epoch's batches into one. Returns the bytes stored. Call inside the transaction of the end."""
+    """Join each epoch's batches into few. Returns the bytes stored. Call inside the transaction of the end."""
     batches: dict[int, list[EventBatch]] = {}
     for batch in EventBatch.objects.filter(response=response_id).order_by("epoch", "first"):
         batches.setdefault(batch.epoch, []).append(batch)
@@ -137,10 +138,22 @@ def compact(response_id: UUID) -> int:
             continue
         lines = [line for part in parts for line in _lines(part)]
         EventBatch.objects.filter(pk__in=[part.pk for part in parts]).delete()
-        joined = _batch(Write(response_id, epoch, lines))
-        joined.save(force_insert=True)
-        stored += len(joined.payload)
+        joined = [_batch(Write(response_id, epoch, some)) for some in _portions(lines)]
+        EventBatch.objects.bulk_create(joined)
+        stored += sum(len(batch.payload) for batch in joined)
     return stored
+
+
+def _portions(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+    """Runs of lines as big as a batch should be: each is decompressed whole to read one line of it."""
+    begin = num_bytes = 0
+    for index, line in enumerate(lines):
+        num_bytes += len(line.text)
+        if num_bytes >= BATCH_BYTES:
+            yield lines[begin : index + 1]
+            begin, num_bytes = index + 1, 0
+    if begin < len(lines):
+        yield lines[begin:]
 
 
 def num_bytes(response_id: UUID) -> int:

@@ -135,7 +135,7 @@ class Response(models.Model):
 
 
 class EventBatch(models.Model):
-    """A run of consecutive events of one epoch, as zlib-compressed JSON lines. Compacted into one at the end."""
+    """A run of consecutive events of one epoch, as zlib-compressed JSON lines. Joined into few at the end."""
 
     response = models.ForeignKey(Response, on_delete=models.CASCADE, related_name="batches")
     epoch = models.PositiveIntegerField()
