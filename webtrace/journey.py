@@ -7,6 +7,7 @@ catalogue of stages; how a stage's report is worded stands in `webtrace.summarie
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ from webtrace.worker.engine import Engine, EngineFailed, EngineLost
 from webtrace.worker.holds import Holds
 from webtrace.worker.recorder import Recording
 from webtrace.worker.stop import Stopped
+
+logger = logging.getLogger(__name__)
 
 # ---------------------------------------------------------------- in the web process
 
@@ -96,6 +99,13 @@ def _admit(incoming: Incoming, principal: Principal, keep: bool) -> Admitted | R
         return Refused(ErrorBody("not_found", "There is no such conversation of yours.", "conversation_id"), None)
     except User.DoesNotExist:  # a guest who has signed in elsewhere since, or somebody an admin deleted
         return Refused(ErrorBody("unauthenticated", "This account is no longer there; connect again."), None)
+    logger.info(
+        "Response %s: %s, for user %s by %s.",
+        response.pk,
+        f"refused ({verdict.error.code})" if verdict.error else "admitted",
+        principal.user.pk,
+        principal.kind,
+    )
     return Refused(verdict.error, response.pk) if verdict.error else Admitted(response.pk, is_new)
 
 

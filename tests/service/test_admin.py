@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.test import Client
 
-from tests.service.cast import make_response, signed_in, with_key
+from tests.service.cast import make_response, principal, signed_in, with_key
+from tests.service.work import deltas, make_waiting, make_worker, numbering, take
+from webtrace import journey
 from webtrace.accounts.models import ApiKey, User
-from webtrace.conversations import services
+from webtrace.conversations import event_table, log, services
+from webtrace.conversations.log import Place, Write
+from webtrace.conversations.models import Response
+from webtrace.conversations.services import Ending
+from webtrace.dispatch import jobs
+from webtrace.events import ResponseCreate, Usage
 from webtrace.gateway import rejections
+from webtrace.gateway.incoming import Incoming
 from webtrace.safety.models import SafetyDecision
 
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(1)>"
@@ -73,6 +82,66 @@ def test_responses_are_found_by(staff: User, owner: User, query: dict[str, str])
     assert str(response.pk) in signed_in(staff).get("/admin/conversations/response/", query).content.decode()
     other = {name: "no such thing" if name == "q" else {"0": "1"}.get(value, "x") for name, value in query.items()}
     assert str(response.pk) not in signed_in(staff).get("/admin/conversations/response/", other).content.decode()
+
+
+def test_a_long_log_shows_its_beginning_and_its_end(staff: User, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_table, "MOST_ROWS", 4)
+    response = make_waiting(owner)
+    take(response, make_worker())
+    words = deltas(numbering(response.pk, 1, 1), *(f"word{number} " for number in range(20)))
+    log.append([Write(response.pk, 1, words)])
+    page = signed_in(staff).get(f"/admin/conversations/response/{response.pk}/change/").content.decode()
+    assert [f"word{number} " in page for number in (0, 1, 2, 15, 16, 19)] == [True, True, False, False, True, True]
+    assert "… 14 events …" in page
+
+
+def test_a_response_is_followed_through_the_log(owner: User, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "webtrace")
+    message = ResponseCreate(event_id="e", input="a secret question")
+    incoming = Incoming(message=message, transport="websocket", frame="{}", headers=(), encrypted=False)
+    outcome = async_to_sync(journey.admit)(incoming, principal(owner))
+    assert isinstance(outcome, journey.Admitted)
+    response = Response.objects.get()
+    take(response, make_worker())
+    ending = Ending("stop", "a secret answer", Usage(3, 4))
+    end = services.end_line(response_id=response.pk, place=Place(1, 2), ending=ending)
+    assert jobs.end(response_id=response.pk, epoch=1, lines=[end], ending=ending)
+    refused = Incoming(
+        message=ResponseCreate(event_id="f", input=""), transport="http", frame="{}", headers=(), encrypted=False
+    )
+    assert isinstance(async_to_sync(journey.admit)(refused, principal(owner)), journey.Refused)
+    lines = [record.getMessage() for record in caplog.records]
+    told = [line.split(": ", 1)[1].split(" ")[0] for line in lines if line.startswith(f"Response {response.pk}: ")]
+    assert told == ["admitted,", "taken", "completed"]
+    assert any("refused (invalid_value)" in line for line in lines)
+    assert "secret" not in "".join(lines)
+
+
+@pytest.mark.parametrize("page", ["safety/safetydecision", "accounts/apikey"])
+def test_records_behind_another_are_filtered_by_user_too(staff: User, owner: User, stranger: User, page: str) -> None:
+    for user in (owner, stranger):
+        SafetyDecision.objects.create(
+            response=make_response(user), direction="input", decision="refuse", reason=f"of {user}", version="1"
+        )
+        ApiKey.make(user=user, name=f"of {user}")
+    client = signed_in(staff)
+    listed = client.get(f"/admin/{page}/").content.decode()
+    link = next(part.split('"')[0] for part in listed.split('href="')[1:] if part.split("</a>")[0].endswith(">owner"))
+    filtered = client.get(f"/admin/{page}/{link.replace('&amp;', '&')}").content.decode()
+    assert "of owner" in filtered
+    assert "of stranger" not in filtered
+
+
+def test_conversations_are_found_by_what_safety_decided(staff: User, owner: User) -> None:
+    response = make_response(owner)
+    for number in range(2):
+        SafetyDecision.objects.create(
+            response=response, direction="input", decision="refuse", reason=f"{number}", version="1"
+        )
+    for decision, found in {"refuse": 1, "allow": 0}.items():
+        query = {"responses__safety_decisions__decision__exact": decision}
+        page = signed_in(staff).get("/admin/conversations/conversation/", query).content.decode()
+        assert page.count(f"/admin/conversations/conversation/{response.conversation_id}/change/") == found
 
 
 def test_records_are_filtered_by_their_owner(staff: User, owner: User, stranger: User) -> None:

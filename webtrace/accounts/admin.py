@@ -8,10 +8,11 @@ from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
 
 from webtrace.accounts import services
 from webtrace.accounts.models import ApiKey, User
-from webtrace.read_only_admin import ReadOnlyAdmin
+from webtrace.read_only_admin import ReadOnlyAdmin, filter_link
 
 
 @admin.register(User)
@@ -29,12 +30,16 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]
 class ApiKeyAdmin(ReadOnlyAdmin):
     """Keys are made by their users; here they are looked at and revoked. The secret is nowhere."""
 
-    list_display = ("prefix", "user", "name", "created_at", "last_used_at", "revoked_at")
-    list_filter = ("created_at", "revoked_at")
+    list_display = ("prefix", "of", "name", "created_at", "last_used_at", "revoked_at")
+    list_filter = ("created_at", "last_used_at", "revoked_at")
     search_fields = ("prefix", "name", "user__username")
     list_select_related = ("user",)
     exclude = ("digest",)
     actions = ("revoke",)
+
+    @admin.display(description="user", ordering="user__username")
+    def of(self, key: ApiKey) -> SafeString:
+        return filter_link("user__id__exact", key.user)
 
     @admin.action(description="Revoke the selected keys", permissions=["delete"])
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:

@@ -33,7 +33,7 @@ class ResponseInline(ReadOnlyInline):
 @admin.register(Conversation)
 class ConversationAdmin(OwnedAdmin):
     list_display = ("__str__", "of", "num_messages", "created_at", "updated_at")
-    list_filter = ("updated_at", "owner__is_guest")
+    list_filter = ("created_at", "updated_at", "owner__is_guest", "responses__safety_decisions__decision")
     search_fields = ("id", "title", "owner__username", "messages__content")
     list_select_related = ("owner",)
     date_hierarchy = "created_at"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -12,25 +14,35 @@ from django.utils.safestring import SafeString
 from webtrace.conversations import log
 from webtrace.conversations.log import Line, Place
 
-MOST_ROWS = 1000
+MOST_ROWS = 500  # from the beginning, and from the end
 MOST_CHARACTERS = 300  # of one cell
 
 
 def event_table(response_id: UUID) -> SafeString:
-    """Every event with its place, what it says, when it began and how long it took."""
-    lines: list[Line] = []
-    while len(lines) <= MOST_ROWS and (page := log.read(response_id, lines[-1].place if lines else Place())):
-        lines += page
-    rows = format_html_join(
-        "", "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>", map(_row, lines[:MOST_ROWS])
-    )
-    more = format_html("<p>Only the first {} events are shown.</p>", MOST_ROWS) if len(lines) > MOST_ROWS else ""
+    """Every event with its place, what it says, when it began and how long it took; of very many, those in the
+    middle are left out."""
+    first: list[Line] = []
+    last: deque[Line] = deque(maxlen=MOST_ROWS)
+    num_others, place = 0, Place()
+    while page := log.read(response_id, place):
+        place = page[-1].place
+        room = MOST_ROWS - len(first)
+        first += page[:room]
+        last.extend(page[room:])
+        num_others += len(page[room:])
+    gap = num_others - len(last)
     return format_html(
         "<table><thead><tr><th>Epoch</th><th>Number</th><th>Event</th><th>What</th><th>Started (ms)</th>"
-        "<th>Took (ms)</th></tr></thead><tbody>{}</tbody></table>{}",
-        rows,
-        more,
+        "<th>Took (ms)</th></tr></thead><tbody>{}{}{}</tbody></table>",
+        _rows(first),
+        format_html('<tr><td colspan="6">… {} events …</td></tr>', gap) if gap else "",
+        _rows(last),
     )
+
+
+def _rows(lines: Iterable[Line]) -> SafeString:
+    row = "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>"
+    return format_html_join("", row, map(_row, lines))
 
 
 def _row(line: Line) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,8 @@ from webtrace.events import (
     ResponseInterrupted,
     Usage,
 )
+
+logger = logging.getLogger(__name__)
 
 TITLE_CHARACTERS = 80
 ROOT = "root"  # as `parent_id`: a new first turn, beside the conversation's present one
@@ -247,7 +250,17 @@ def end_response(*, response_id: UUID, epoch: int, lines: Sequence[log.Line], en
     response.save(update_fields=("end_to_end_ms", "resources"))
     if response.answer_id is not None:
         Message.objects.filter(pk=response.answer_id).update(content=storable(ending.text))
-    log.compact(response_id)
+    num_bytes = log.compact(response_id)
+    logger.info(
+        "Response %s: %s (%s) after %.0f ms; %d tokens read, %d written; %d bytes of events stored.",
+        response_id,
+        status,
+        error.code or ending.finish_reason,
+        response.end_to_end_ms,
+        ending.usage.input_tokens,
+        ending.usage.output_tokens,
+        num_bytes,
+    )
     return True
 
 

@@ -17,7 +17,7 @@ class WorkerAdmin(ReadOnlyAdmin):
     list_display = (
         "name", "alive", "model", "kernel", "device", "region", "num_running", "num_waiting", "blocks", "seen_at",
     )  # fmt: skip
-    list_filter = ("model", "device", "region", "stopped_at")
+    list_filter = ("started_at", "seen_at", "stopped_at", "model", "device", "region")
     search_fields = ("id", "name", "model", "fingerprint")
 
     @admin.display(boolean=True)
@@ -37,5 +37,5 @@ class JobAdmin(ReadOnlyAdmin):
 
     list_display = ("response", "worker", "created_at", "taken_at", "watched_at", "held_stage", "cancel_requested")
     list_filter = ("created_at", "worker", "held_stage", "cancel_requested")
-    search_fields = ("response__id", "worker__name")
+    search_fields = ("response__id", "response__owner__username", "worker__name")
     list_select_related = ("response", "worker")

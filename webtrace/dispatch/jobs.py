@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -16,6 +17,8 @@ from webtrace.conversations.models import Response
 from webtrace.conversations.services import Ending
 from webtrace.dispatch.models import Job, Worker
 from webtrace.events import FinishReason, ResponseInProgress, ResponseQueued, Usage
+
+logger = logging.getLogger(__name__)
 
 MOST_MOVED = 50  # whose new position is told in one sweep
 
@@ -99,6 +102,7 @@ def take(*, response_id: UUID, worker: Worker) -> Taken | None:
         )
     ]
     log.append([log.Write(response_id, response.epoch, lines)])
+    logger.info("Response %s: taken by worker %s after %.0f ms.", response_id, worker.pk, response.queue_ms)
     return Taken(response, response.epoch, response.queue_ms, lines)
 
 

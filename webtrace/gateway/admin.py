@@ -29,7 +29,7 @@ class UserLimitAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     list_display = ("username", "is_guest", "answers_per_hour", "max_tokens", "limit_now", "left_now", "resets")
     list_editable = ("answers_per_hour", "max_tokens")
-    list_filter = ("is_guest",)
+    list_filter = ("is_guest", "date_joined")
     search_fields = ("username",)
     fields = ("username", "is_guest", "answers_per_hour", "max_tokens", "limit_now", "left_now", "resets")
     readonly_fields = ("username", "is_guest", "limit_now", "left_now", "resets")

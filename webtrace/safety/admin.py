@@ -8,8 +8,12 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.safestring import SafeString
 
+from webtrace.read_only_admin import filter_link
 from webtrace.safety.models import SafetyDecision
+
+BY_OWNER = "response__owner__id__exact"
 
 
 class ReviewFilter(admin.SimpleListFilter):
@@ -56,6 +60,9 @@ class SafetyDecisionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         obj.reviewed_at = timezone.now()
         obj.save(update_fields=("review_note", "reviewed_by", "reviewed_at"))
 
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        return lookup == BY_OWNER or super().lookup_allowed(lookup, value, request)  # type: ignore[arg-type]
+
     @admin.display(ordering="response__owner__username")
-    def user(self, decision: SafetyDecision) -> str:
-        return str(decision.response.owner or "–")
+    def user(self, decision: SafetyDecision) -> SafeString:
+        return filter_link(BY_OWNER, decision.response.owner)
