@@ -333,10 +333,10 @@ export function strip(values, { name, perRow = 64 } = {}) {
 }
 
 /**
- * One cell per layer and head: `values` [layers × heads] on the sequential scale from `range[0]` to `range[1]`; a
+ * One cell per layer and head: `values` [layers × heads] on a scale from `range[0]` to `range[1]`; a
  * click or arrow keys choose. Returns the canvas.
  */
-export function headGrid({ values, layers, heads, range, selected, onPick, name }) {
+export function headGrid({ values, layers, heads, range, scale = "sequential", selected, onPick, name }) {
   const canvas = element("canvas", {
     class: "head-grid", tabindex: "0", role: "img", "data-focus": "head-grid", vars: { layers, heads },
     "aria-label": `${name}, ${layers} layers across and ${heads} heads down. Arrow keys choose layer and head; now layer ${selected.layer}, head ${selected.head}.`,
@@ -356,7 +356,7 @@ export function headGrid({ values, layers, heads, range, selected, onPick, name 
     if (layer >= 0 && layer < layers && head >= 0 && head < heads) onPick(layer, head);
   }
   const span = range[1] - range[0] || 1;
-  painted(canvas, layers, heads, "sequential", (layer, head) => (values[layer * heads + head] - range[0]) / span);
+  painted(canvas, layers, heads, scale, (layer, head) => (values[layer * heads + head] - range[0]) / span);
   const mark = element("span", {
     class: "head-grid-mark", "aria-hidden": "true",
     vars: { layer: selected.layer, head: selected.head, layers, heads },

@@ -222,6 +222,37 @@ export function followViews(host, context, queries, show) {
   };
 }
 
+/** A picture in sections, each with a life of its own: `makers` is `{name: (host, context) => life}`. */
+export function sections(host, context, makers) {
+  const lives = Object.entries(makers).map(([name, make]) => {
+    const box = element("section", { class: "stage-picture", "data-part": name });
+    host.append(box);
+    return make(box, context);
+  });
+  return {
+    update: (next) => lives.forEach((life) => life.update(next)),
+    destroy: () => (lives.forEach((life) => life.destroy()), host.replaceChildren()),
+  };
+}
+
+/** A folded part of a picture: `open(box, context)` gives its life when it is first opened; it asks nothing before. */
+export function foldedPart(host, context, name, summary, open) {
+  let latest = context;
+  let life = null;
+  host.append(fold(name, summary, () => {
+    const box = element("div", { class: "what-if" });
+    life = open(box, latest);
+    return box;
+  }));
+  return {
+    update(next) {
+      latest = next;
+      life?.update(next);
+    },
+    destroy: () => (life?.destroy(), host.replaceChildren()),
+  };
+}
+
 /** `followViews` for a picture without charts that keep state: `nodes(views, context)` replaces the old content. */
 export function fromViews(host, context, queries, nodes) {
   return followViews(host, context, queries, (views, now) => swap(host, nodes(views, now)));

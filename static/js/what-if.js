@@ -3,7 +3,7 @@
 import { element, setText, swap } from "./dom.js";
 import { number, percent } from "./format.js";
 import { drawLine, funnel } from "./ledger.js";
-import { bar, facts, fold, followViews, note, quantity, table } from "./parts.js";
+import { bar, facts, foldedPart, followViews, note, quantity, table } from "./parts.js";
 import { chip, label, named } from "./tokens.js";
 
 const DEBOUNCE_MS = 15; // one question for a slider's quick moves
@@ -18,27 +18,12 @@ const FIELDS = [
   { name: "seed", title: "Seed", help: "gives the draw its number", step: 1 },
 ];
 
-/** A folded part of a picture; it asks nothing until it is opened. */
+/** A folded part of a picture; it is there once there is a step. */
 export function whatIf(host, context) {
-  let latest = context;
-  let life = null;
-  host.hidden = context.step === null;
-  host.append(fold("what-if", "What if? Other settings for this step", () => {
-    const box = element("div", { class: "what-if" });
-    life = open(box, latest);
-    return box;
-  }));
-  return {
-    update(next) {
-      latest = next;
-      host.hidden = next.step === null;
-      life?.update(next);
-    },
-    destroy() {
-      life?.destroy();
-      host.replaceChildren();
-    },
-  };
+  const life = foldedPart(host, context, "what-if", "What if? Other settings for this step", open);
+  const show = ({ step }) => (host.hidden = step === null);
+  show(context);
+  return { update: (next) => (show(next), life.update(next)), destroy: life.destroy };
 }
 
 /** The settings that the step was chosen with; what has been changed of them since is kept from step to step. */

@@ -153,3 +153,69 @@ def test_a_view_that_cannot_be_had_says_so_and_can_be_asked_again(journey: Journ
     stage.get_by_role("button", name="Try again").click()
     assert shown(stage, "allowed") == POSITION + 1
     expect(stage.locator(".view-failed")).to_have_count(0)
+
+
+def opened(stage: Locator, part: str) -> Locator:
+    """A folded part of a stage, open."""
+    section = stage.locator(f"[data-part={part}]")
+    section.locator("summary").first.click()
+    return section
+
+
+def test_a_head_switched_off_shows_what_the_service_computes_without_it(journey: Journey) -> None:
+    stage = open_at(journey, "heads")
+    part = opened(stage, "ablation")
+    said = part.get_by_role("status")
+    expect(said).to_contain_text(f"After position {POSITION}")
+    info, tensors = journey.view("ablation", position=POSITION, heads=f"{LAYER}:{HEAD}")
+    for token, before, now in zip(
+        info["token_ids"], tensors["before_probabilities"].tolist(), tensors["probabilities"].tolist(), strict=True
+    ):
+        assert (shown(part, f"ablation-before-{token}"), shown(part, f"ablation-{token}")) == (before, now)
+    assert shown(part, "ablation-divergence") == info["divergence"] > 0
+    expect(part).to_contain_text("Only this position goes without it")
+
+    part.get_by_role("button", name=f"Switch off all of layer {LAYER}").click()
+    both = {"position": POSITION, "heads": f"{LAYER}:{HEAD}", "layers": str(LAYER)}
+    divergence = part.locator('[data-name="ablation-divergence"]')
+    expect(divergence).to_have_attribute("data-value", str(journey.view("ablation", **both)[0]["divergence"]))
+    part.get_by_label("also while the positions before were read").check()
+    everywhere = journey.view("ablation", **both, everywhere="true")[0]["divergence"]
+    expect(divergence).to_have_attribute("data-value", str(everywhere))
+    expect(part).to_contain_text("The positions before were read without it too")
+
+    part.get_by_role("button", name=f"head {HEAD} of layer {LAYER} is off").click()
+    part.get_by_role("button", name=f"all of layer {LAYER} is off").click()
+    expect(said).to_contain_text("Nothing is off")
+    expect(divergence).to_have_count(0)
+
+
+def test_a_feed_forward_block_can_be_off_in_another_layer_too(journey: Journey) -> None:
+    part = opened(open_at(journey, "feed_forward"), "ablation")
+    expect(part.get_by_role("button", name=f"feed-forward of layer {LAYER} is off")).to_be_visible()
+    journey.page.evaluate("layer => { location.hash = location.hash.replace(/layer=\\d+/, `layer=${layer}`); }", 3)
+    part.get_by_role("button", name="Switch off feed-forward of layer 3").click()
+    info, _ = journey.view("ablation", position=POSITION, feed_forwards=f"{LAYER},3")
+    expect(part.locator('[data-name="ablation-divergence"]')).to_have_attribute("data-value", str(info["divergence"]))
+
+
+def test_a_logit_is_taken_apart_into_parts_that_lead_to_their_stages(journey: Journey) -> None:
+    stage = open_at(journey, "logits")
+    part = stage.locator("[data-part=attribution]")
+    step = journey.steps[0]
+    info, tensors = journey.view("attribution", step=0, token=step["token"])
+    assert shown(part, "attribution-logit") == info["logit"]
+    assert shown(part, "attribution-rounding") == info["rounding"]
+    assert shown(part, "attribution-heads") == pytest.approx(float(tensors["heads"].sum()), rel=1e-3)
+    expect(part.locator("[data-check=attribution-sum]")).to_have_attribute("data-agrees", "true")
+    assert abs(info["rounding"]) <= info["exactness"]["tolerance"] * info["sum_of_sizes"]
+
+    part.get_by_label("its lead over the best other token").check()
+    rival = max((row for row in step["candidates"] if row[0] != step["token"]), key=lambda row: row[2])
+    lead = journey.view("attribution", step=0, token=step["token"], against=rival[0])[0]["logit"]
+    expect(part.locator('[data-name="attribution-logit"]')).to_have_attribute("data-value", str(lead))
+    assert lead == pytest.approx(next(row[2] for row in step["candidates"] if row[0] == step["token"]) - rival[2])
+
+    part.locator("[data-table=attribution]").get_by_role("button", name="head").first.click()
+    expect(journey.page.locator("#stage-heads")).to_be_visible()
+    expect(journey.page).to_have_url(re.compile(f"position={POSITION}"))

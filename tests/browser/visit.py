@@ -40,7 +40,7 @@ class Journey:
         assert reply.ok, reply.text()
         return reply.json()
 
-    def view(self, slug: str, **query: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def view(self, slug: str, **query: int | float | str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         path = f"{self.base}/api/v1/responses/{self.response['id']}/views/{slug}"
         reply = self.page.request.get(path, params={name: str(value) for name, value in query.items()})
         assert reply.ok, reply.text()

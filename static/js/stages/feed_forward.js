@@ -1,9 +1,10 @@
 /** Stage 18: the feed-forward part: gate, up, their product, and the strongest neurons. */
 
+import { ablation } from "../ablation.js";
 import { activations } from "../arithmetic.js";
 import { strip } from "../charts.js";
 import { count, number, percent, shape } from "../format.js";
-import { agrees, facts, fold, formula, fromViews, norm, note, quantity, signedBar, table, tokenAt } from "../parts.js";
+import { agrees, facts, fold, formula, fromViews, norm, note, quantity, sections, signedBar, table, tokenAt } from "../parts.js";
 import { label } from "../tokens.js";
 
 export const uses = ["layer", "position"];
@@ -18,6 +19,10 @@ const queries = ({ selection: { layer, position } }) =>
   position !== null && layer !== null && { neurons: ["feed_forward", { layer, position, top: 20 }] };
 
 export function draw(host, context) {
+  return sections(host, context, { neurons: drawNeurons, ablation: (box, now) => ablation(box, now, ["feed_forward", "layer"]) });
+}
+
+function drawNeurons(host, context) {
   return fromViews(host, context, queries, ({ neurons: { info, tensors } }) => {
     const { neurons, gate, up, activation, output } = tensors;
     const most = Math.abs(activation.data[0]) || 1;

@@ -1,8 +1,9 @@
 /** Stage 16: the outputs of all heads, joined and projected back to the width of the model. */
 
+import { ablation } from "../ablation.js";
 import { strip } from "../charts.js";
 import { count, shape } from "../format.js";
-import { agrees, bar, facts, fromViews, norm, note, quantity, table, tokenAt } from "../parts.js";
+import { agrees, bar, facts, fromViews, norm, note, quantity, sections, table, tokenAt } from "../parts.js";
 import { element } from "../dom.js";
 import { label } from "../tokens.js";
 
@@ -23,6 +24,10 @@ function parts({ joined: { tensors } }, { model }) {
 }
 
 export function draw(host, context) {
+  return sections(host, context, { joined: drawJoined, ablation: (box, now) => ablation(box, now, ["head", "layer"]) });
+}
+
+function drawJoined(host, context) {
   return fromViews(host, context, queries, (views, now) => {
     const { tensors, info } = views.joined;
     const norms = Array.from(tensors.head_norms.data);

@@ -1,9 +1,9 @@
 /** Stage 19: one score per token of the vocabulary, and what each layer would have said. */
 
+import { attribution } from "../attribution.js";
 import { lines } from "../charts.js";
-import { element } from "../dom.js";
 import { count, number, percent, short } from "../format.js";
-import { agrees, facts, fold, fromViews, heading, keptCharts, note, quantity, signedBar, table } from "../parts.js";
+import { agrees, facts, fold, fromViews, heading, keptCharts, note, quantity, sections, signedBar, table } from "../parts.js";
 import { chip, label, named } from "../tokens.js";
 
 export const uses = ["step"];
@@ -22,13 +22,7 @@ const queries = ({ selection: { step } }) => step !== null && { all: ["logits", 
 const lensQueries = ({ selection: { step } }) => step !== null && { lens: ["lens", { step, top: 1 }] };
 
 export function draw(host, context) {
-  const boxes = ["all", "lens"].map((name) => element("section", { class: "stage-picture", "data-part": name }));
-  host.append(...boxes);
-  const lives = [drawLogits(boxes[0], context), drawLens(boxes[1], context)];
-  return {
-    update: (next) => lives.forEach((life) => life.update(next)),
-    destroy: () => (lives.forEach((life) => life.destroy()), host.replaceChildren()),
-  };
+  return sections(host, context, { all: drawLogits, lens: drawLens, attribution });
 }
 
 function drawLogits(host, context) {

@@ -3,7 +3,7 @@
 import { element } from "../dom.js";
 import { count, number, percent, plural } from "../format.js";
 import { drawLine, funnel, survivors } from "../ledger.js";
-import { agrees, facts, fold, formula, fromContext, heading, note, quantity, table } from "../parts.js";
+import { agrees, facts, fold, formula, fromContext, heading, note, quantity, sections, table } from "../parts.js";
 import { chip, label, named } from "../tokens.js";
 import { whatIf } from "../what-if.js";
 
@@ -46,13 +46,7 @@ export function output({ step }) {
 }
 
 export function draw(host, context) {
-  const boxes = ["step", "what-if"].map((name) => element("section", { class: "stage-picture", "data-part": name }));
-  host.append(...boxes);
-  const lives = [drawStep(boxes[0], context), whatIf(boxes[1], context)];
-  return {
-    update: (next) => lives.forEach((life) => life.update(next)),
-    destroy: () => (lives.forEach((life) => life.destroy()), host.replaceChildren()),
-  };
+  return sections(host, context, { step: drawStep, "what-if": whatIf });
 }
 
 function drawStep(host, context) {

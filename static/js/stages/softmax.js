@@ -4,7 +4,7 @@ import { element, swap } from "../dom.js";
 import { headGrid, heatmap, legend, thumbnail } from "../charts.js";
 import { number, percent, plural, short } from "../format.js";
 import { chosenKey, keyChip, numKeys, shownKeys } from "../keys.js";
-import { agrees, bar, entropy, facts, fold, followViews, formula, fromViews, heading, note, quantity, softmax, sum, table, tokenAt, tokensBetween } from "../parts.js";
+import { agrees, bar, entropy, facts, fold, followViews, formula, fromViews, heading, note, quantity, sections, softmax, sum, table, tokenAt, tokensBetween } from "../parts.js";
 import { numPositions } from "../selection.js";
 import { label } from "../tokens.js";
 
@@ -23,13 +23,7 @@ const rowQuery = (now) => ready(now) && { row: ["softmax", pick(now)] };
 const pick = ({ selection: { layer, head, position } }) => ({ layer, head, position });
 
 export function draw(host, context) {
-  const boxes = ["map", "row", "grid"].map((name) => element("section", { class: "stage-picture", "data-part": name }));
-  host.append(...boxes);
-  const lives = [drawMap(boxes[0], context), drawRow(boxes[1], context), drawGrid(boxes[2], context)];
-  return {
-    update: (next) => lives.forEach((life) => life.update(next)),
-    destroy: () => (lives.forEach((life) => life.destroy()), host.replaceChildren()),
-  };
+  return sections(host, context, { map: drawMap, row: drawRow, grid: drawGrid });
 }
 
 /** Bounds of a map's axis: everything while it fits one view, else the tile that the position lies in. */
