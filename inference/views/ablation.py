@@ -39,7 +39,8 @@ class Off:
 
 
 def ablation(trace: Trace, query: Query) -> View:
-    """probabilities and logits [top] with the parts off, and of the same tokens as they were: before_… [top].
+    """probabilities and logits [tokens] with the parts off, and before_probabilities and before_logits as they were:
+    of the `top` best before and after, and of `token`.
 
     The parts are off at the position alone, which still reads the keys and values that the run wrote before it; with
     `everywhere` they are off at every position up to it, as if the whole text had been read without them.
@@ -51,7 +52,7 @@ def ablation(trace: Trace, query: Query) -> View:
     after = trace.decoder.logits(run(trace, position, off)[None])[0]
     token = chosen_token(trace, query, position, before)
     shares, shares_before = softmax(after), softmax(before)
-    ids = torch.unique(torch.cat([before.topk(count).indices, after.topk(count).indices]))
+    ids = torch.tensor(sorted({*before.topk(count).indices.tolist(), *after.topk(count).indices.tolist(), token}))
     ids = ids[after[ids].argsort(descending=True)]
     return trace.view(
         "ablation",

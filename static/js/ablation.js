@@ -46,7 +46,7 @@ function open(host, context, kinds) {
   function draw() {
     const offered = kinds.map(partOf).filter(([key]) => !off.has(key));
     const button = ([key, part], isOff) => element(
-      "button", { type: "button", class: "quiet", "data-focus": key, "aria-pressed": String(isOff), onclick: () => toggle(key, part) },
+      "button", { type: "button", "data-focus": key, "aria-pressed": String(isOff), onclick: () => toggle(key, part) },
       isOff ? `${part.title} is off: switch it on` : `Switch off ${part.title}`,
     );
     swap(switches, [...off].map((one) => button(one, true)), offered.map((one) => button(one, false)));

@@ -167,7 +167,9 @@ function createFrame(stage, catalogue) {
     },
     noteProvenance(info) {
       if (gone || !(info.provenance in PROVENANCE)) return;
-      setText(parts.provenance, `${PROVENANCE[info.provenance]}, within ${number(info.exactness.tolerance)} (${info.exactness.kernel})`);
+      const { num_compared: compared, largest_difference: difference } = info.agreement ?? { num_compared: 0 };
+      const agreement = compared > 0 ? `; its ${plural(compared, "log-probability", "log-probabilities")} lie within ${number(difference, 3)} of the recorded ones` : "";
+      setText(parts.provenance, `${PROVENANCE[info.provenance]}, within ${number(info.exactness.tolerance)} (${info.exactness.kernel})${agreement}`);
     },
     destroy() {
       gone = true;

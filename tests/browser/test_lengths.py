@@ -59,6 +59,26 @@ def test_the_map_of_the_last_layer_can_be_read(journey: Journey, length: int) ->
     for slug in ("tokens", "scores", "weighted_sum", "kv_cache"):
         journey.go(slug)
         expect(page.locator(f"#stage-{slug} .view-failed")).to_have_count(0)
+    check_later_tokens(journey, num_prompt_tokens)
+
+
+def check_later_tokens(journey: Journey, num_prompt_tokens: int) -> None:
+    """What the report of a long prompt leaves out is there by position, down to the last token."""
+    rest = journey.go("tokens").locator("[data-part=rest]")
+    (report,) = [event for event in journey.of_type("trace.stage") if event["stage"] == "tokens"]
+    num_reported = len(report["data"]["pieces"])
+    if num_reported == num_prompt_tokens:
+        expect(rest).to_be_hidden()
+        return
+    expect(rest.locator(".tokens .token").first).to_have_attribute("data-position", str(num_reported))
+    later = rest.get_by_role("button", name="Later")
+    while later.is_enabled():
+        last = int(str(rest.locator(".tokens .token").last.get_attribute("data-position")))
+        later.click()
+        expect(rest.locator(".tokens .token").first).to_have_attribute("data-position", str(last + 1))
+    expect(rest.locator(".tokens .token").last).to_have_attribute("data-position", str(num_prompt_tokens - 1))
+    info, _ = journey.view("tokens", position_from=num_prompt_tokens - 1, position_to=num_prompt_tokens)
+    assert [piece["position"] for piece in info["pieces"]] == [num_prompt_tokens - 1]
 
 
 def test_one_over_the_limit_is_refused_with_both_numbers(journey: Journey) -> None:

@@ -1,11 +1,12 @@
 /** Stage 6: the split of the prompt, with blanks and split characters visible, and the merges that led there. */
 
-import { element } from "../dom.js";
+import { element, setText } from "../dom.js";
 import { count, plural, short } from "../format.js";
-import { agrees, facts, fold, fromContext, heading, note, quantity, table } from "../parts.js";
+import { agrees, facts, fold, fromContext, fromViews, heading, note, quantity, sections, table } from "../parts.js";
 import { chip, chips, joinedText, label } from "../tokens.js";
 
 export const uses = [];
+const PAGE = 512; // later tokens shown at once
 
 export function sentence({ report: { data } }) {
   const [from, to] = data.user_span;
@@ -15,6 +16,10 @@ export function sentence({ report: { data } }) {
 const pieces = ({ tokens, report }) => tokens.slice(0, report.data.pieces.length);
 
 export function draw(host, context) {
+  return sections(host, context, { pieces: drawPieces, rest: drawRest });
+}
+
+function drawPieces(host, context) {
   return fromContext(host, context, ({ report }) => [report], (now) => {
     const { data } = now.report;
     const shown = pieces(now);
@@ -43,12 +48,59 @@ export function draw(host, context) {
       data.merges.length > 0 && [
         heading("The merges behind your words"),
         note("The tokenizer starts from single bytes and joins neighbouring pieces, the most frequent pair of its training first."),
-        element("ol", { class: "merges" }, data.merges.slice(0, 12).map(merge)),
-        data.merges.length > 12 && fold("merges", `${plural(data.merges.length - 12, "more merge")}`, () =>
-          element("ol", { class: "merges", start: 13 }, data.merges.slice(12).map(merge))),
+        merges("merges", data.merges),
       ],
     ];
   });
+}
+
+function merges(name, all) {
+  return [
+    element("ol", { class: "merges" }, all.slice(0, 12).map(merge)),
+    all.length > 12 && fold(name, `${plural(all.length - 12, "more merge")}`, () =>
+      element("ol", { class: "merges", start: 13 }, all.slice(12).map(merge))),
+  ];
+}
+
+/** The later tokens of a long prompt, which the report leaves out, a page at a time. */
+function drawRest(host, context) {
+  const { num_tokens: length, pieces: { length: first } } = context.report.data;
+  let latest = context;
+  let from = first;
+  host.hidden = first >= length;
+  if (host.hidden) return { update() {}, destroy: () => host.replaceChildren() };
+  const said = element("span", { role: "status" });
+  const turn = (title, by) => element("button", { type: "button", onclick: () => { from += by; show(); } }, title);
+  const [back, forward] = [turn("Earlier", -PAGE), turn("Later", PAGE)];
+  const picture = element("div", { class: "stage-picture" });
+  host.append(heading("Its later tokens"), element("p", {}, back, " ", said, " ", forward), picture);
+
+  const life = fromViews(picture, context, ({ steps }) => steps.length > 0 && { page: ["tokens", bounds()] }, ({ page: { info } }) => [
+    chips(info.pieces),
+    info.merges.length > 0 && [heading("The merges behind these words"), merges("later-merges", info.merges)],
+    info.num_merges > info.merges.length && note(`The first ${count(info.merges.length)} of ${plural(info.num_merges, "merge")}.`),
+  ]);
+
+  function bounds() {
+    return { position_from: from, position_to: Math.min(length, from + PAGE) };
+  }
+
+  function show() {
+    const { position_from: start, position_to: stop } = bounds();
+    setText(said, `positions ${start} to ${stop - 1} of ${count(length)}`);
+    back.disabled = from <= first;
+    forward.disabled = stop >= length;
+    life.update(latest);
+  }
+
+  show();
+  return {
+    update(next) {
+      latest = next;
+      life.update(next);
+    },
+    destroy: () => (life.destroy(), host.replaceChildren()),
+  };
 }
 
 function merge([left, right, merged]) {
