@@ -2,7 +2,7 @@
 
 A thread reads; the main thread steps. Generation comes first: of everything else one piece is done between two steps.
 A judgement or an embedding is one piece, and never waits for a view: answers that run may wait for it. A view has as
-many pieces as it needs to hold up no step for longer than a step.
+many pieces as it needs to hold up no step for longer than a step; quick views do not wait for long ones.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Machine(Protocol):
     def cancel(self, response_id: str) -> None: ...
     def step(self) -> list[FromEngine]: ...
     def view(self, request: ViewRequest, pause: Callable[[], None]) -> ViewReply: ...
+    def is_quick(self, request: ViewRequest) -> bool: ...
     def embed(self, request: Embed) -> Embedded: ...
     def judge(self, request: Judge) -> Judged: ...
 
@@ -98,7 +99,14 @@ class Loop:
             self._write(self._machine.step())
 
     def _pause(self) -> None:
-        """Between two pieces of a view: let generation go on."""
+        """Between two pieces of a view: let generation go on, and quick views past a long one."""
+        quick = next((view for view in self._views if self._machine.is_quick(view)), None)
+        if quick is not None:
+            self._views.remove(quick)
+            self._write([self._machine.view(quick, self._breathe)])
+        self._breathe()
+
+    def _breathe(self) -> None:
         self._take_messages()
         if self._texts:
             self._read_text()

@@ -130,6 +130,9 @@ class FakeEngine:
     def view(self, request: ViewRequest, pause: Callable[[], None]) -> ViewReply:
         return ViewReply(request.request_id, error="The fake engine holds no tensors.")
 
+    def is_quick(self, request: ViewRequest) -> bool:
+        return True
+
     def embed(self, request: Embed) -> Embedded:
         return Embedded(request.request_id, [_fake_vector(text) for text in request.texts])
 

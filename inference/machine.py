@@ -33,7 +33,9 @@ class ModelMachine:
         self.proceed = engine.proceed
         self.cancel = engine.cancel
         self.step = engine.step
-        self.view = Viewer(engine).answer
+        viewer = Viewer(engine)
+        self.view = viewer.answer
+        self.is_quick = viewer.is_quick
         self.embed = judge.embed
         self.judge = judge.judge
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from inference.engine import Engine
 from inference.messages import Subject, ViewReply, ViewRequest
 from inference.query import QueryError, parse_query
+from inference.scheduler import Sequence
 from inference.views import VIEWS, Trace, rebuild
 
 logger = logging.getLogger(__name__)
@@ -45,16 +46,31 @@ class Viewer:
             return ViewReply(request.request_id, error=f"The view failed: {error}")
         return ViewReply(request.request_id, body=body)
 
+    def is_quick(self, request: ViewRequest) -> bool:
+        """Whether the answer needs no pass over all positions."""
+        subjects = [request.subject] if request.other is None else [request.subject, request.other]
+        long = request.slug == "kv_cache" or "everywhere" in request.query
+        return not long and all(self._is_held(subject) for subject in subjects)
+
+    def _is_held(self, subject: Subject) -> bool:
+        return self._sequence(subject) is not None or _key(subject) in self._rebuilt
+
+    def _sequence(self, subject: Subject) -> Sequence | None:
+        """The response in the engine, if its recording is there."""
+        sequence = self._engine.scheduler.find(subject.response_id)
+        return sequence if sequence is not None and sequence.record and sequence.blocks else None
+
     def _trace(self, subject: Subject, pause: Pause, held: ExitStack, other: Trace | None = None) -> Trace:
         """What is recorded of the response, its blocks kept from others until `held` is closed; else a rebuilt one."""
         engine = self._engine
         if subject.fingerprint != engine.decoder.fingerprint:
             was, now = subject.fingerprint, engine.decoder.fingerprint
             raise QueryError("response_id", f"was computed by {was}; this engine is {now}, its numbers are others")
-        sequence = engine.scheduler.find(subject.response_id)
-        if sequence is not None and sequence.is_reading and not sequence.ended:
+        known = engine.scheduler.find(subject.response_id)
+        if known is not None and known.is_reading and not known.ended:
             raise QueryError("response_id", "the prompt is still being read")
-        if sequence is None or not sequence.record or not sequence.blocks:
+        sequence = self._sequence(subject)
+        if sequence is None:
             return self._rebuild(subject, pause, other)
         allocator = engine.scheduler.allocator
         blocks = sequence.blocks[: allocator.num_needed(sequence.num_computed)]
@@ -79,14 +95,20 @@ class Viewer:
         token_ids = tuple(subject.token_ids)
         if not 1 <= subject.num_prompt_tokens <= len(token_ids):
             raise QueryError("num_prompt_tokens", f"must be 1 to {len(token_ids)}, not {subject.num_prompt_tokens}")
-        decoded = tuple(subject.decoded_prefix)
-        key = (subject.num_prompt_tokens, token_ids, decoded, bool(subject.logprobs))
+        key = _key(subject)
         kept = self._rebuilt.pop(key, None)
         if kept is None:
             while len(self._rebuilt) >= MAX_REBUILT:
                 self._rebuilt.popitem(last=False)  # its memory may be needed for the next
             engine = self._engine
             blank = Trace(engine.decoder, engine.cache, engine.residuals, (), token_ids, subject.num_prompt_tokens)
-            kept = rebuild(replace(blank, decoded_prefix=decoded, pause=pause), subject.logprobs)
+            blank = replace(blank, decoded_prefix=tuple(subject.decoded_prefix), pause=pause)
+            kept = rebuild(blank, subject.logprobs)
         self._rebuilt[key] = kept
         return replace(kept, pause=pause, other=other)
+
+
+def _key(subject: Subject) -> Hashable:
+    """What a recomputation depends on."""
+    prefix, compared = tuple(subject.decoded_prefix), bool(subject.logprobs)
+    return subject.num_prompt_tokens, tuple(subject.token_ids), prefix, compared

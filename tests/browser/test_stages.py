@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,7 +177,7 @@ def test_a_head_switched_off_shows_what_the_service_computes_without_it(journey:
     expect(part).to_contain_text("Only this position goes without it")
 
     part.get_by_role("button", name=f"Switch off all of layer {LAYER}").click()
-    both = {"position": POSITION, "heads": f"{LAYER}:{HEAD}", "layers": str(LAYER)}
+    both: dict[str, Any] = {"position": POSITION, "heads": f"{LAYER}:{HEAD}", "layers": str(LAYER)}
     divergence = part.locator('[data-name="ablation-divergence"]')
     expect(divergence).to_have_attribute("data-value", str(journey.view("ablation", **both)[0]["divergence"]))
     part.get_by_label("also while the positions before were read").check()

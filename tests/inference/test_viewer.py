@@ -245,21 +245,44 @@ class Slow:
         self._judged = False
 
     def view(self, request: ViewRequest, pause: Callable[[], None]) -> ViewReply:
+        if self.is_quick(request):
+            return ViewReply(request.request_id, body=b"quick")
+        for name in ("another long one", "quick"):
+            self._inbox.put(ViewRequest(name, "softmax", {}, request.subject))
         self._inbox.put(Judge("j", ["a"]))
         self._inbox.put(Shutdown())
         for _ in range(3):
             pause()
         return ViewReply(request.request_id, body=b"after" if self._judged else b"before")
 
+    def is_quick(self, request: ViewRequest) -> bool:
+        return request.request_id == "quick"
+
     def judge(self, request: Judge) -> Judged:
         self._judged = True
         return Judged(request.request_id, [{}])
 
 
-def test_a_judgement_does_not_wait_for_a_view() -> None:
+def test_a_judgement_does_not_wait_for_a_view_nor_a_quick_view_for_a_long_one() -> None:
     inbox: SimpleQueue[ToEngine] = SimpleQueue()
     inbox.put(ViewRequest("v", "softmax", {}, Subject("a", "f", [1], 1)))
     pipe = BytesIO()
     Loop(cast(Machine, Slow(inbox)), inbox, pipe).run()
-    replies: list[FromEngine] = [Judged("j", [{}]), ViewReply("v", body=b"after")]
+    replies: list[FromEngine] = [Judged("j", [{}]), ViewReply("quick", body=b"quick"), ViewReply("v", body=b"after")]
     assert pipe.getvalue() == b"".join(encode(reply) for reply in replies)
+
+
+def test_what_needs_a_pass_over_all_positions_is_not_quick() -> None:
+    recorded, unrecorded = tiny_engine(), tiny_engine(num_traced=0)
+    viewers = Viewer(recorded), Viewer(unrecorded)
+    for engine in (recorded, unrecorded):
+        run(engine, ASKED)
+    asked = ask(recorded, "softmax")
+    assert [viewer.is_quick(asked) for viewer in viewers] == [True, False]
+    viewers[1].answer(asked, nothing)
+    assert viewers[1].is_quick(asked)
+    compared = ViewRequest("q", "contextual", {}, subject(recorded), subject(recorded, [1, 2, 3], "b"))
+    assert not viewers[0].is_quick(compared)
+    assert not viewers[0].is_quick(ask(recorded, "kv_cache"))
+    assert viewers[0].is_quick(ask(recorded, "ablation", layers="1"))
+    assert not viewers[0].is_quick(ask(recorded, "ablation", layers="1", everywhere=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
 import zlib
@@ -22,9 +23,11 @@ from webtrace.accounts.models import User
 from webtrace.conversations.models import EventBatch, Response
 from webtrace.dispatch.views import ViewResult
 from webtrace.events import Usage
+from webtrace.worker import views
 from webtrace.worker.engine import Engine
 from webtrace.worker.prompt_tokens import prompt_tokens
 from webtrace.worker.recorder import Recorder
+from webtrace.worker.runner import Runner
 from webtrace.worker.token_texts import with_token_texts
 from webtrace.worker.views import ViewRequest, answer
 
@@ -154,6 +157,31 @@ def test_the_second_response_of_a_comparison_comes_along_and_keeps_its_secrets(o
         result, _ = ask(response, "contextual", query)
         assert (result.body, result.code, result.field) == (None, "invalid_value", field)
     assert ask(response, "contextual", {"position": 1, "other": str(uuid4())})[0].code == "not_found"
+
+
+async def test_a_view_asked_for_again_while_it_is_made_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    done = asyncio.Event()
+
+    async def make(request: ViewRequest, *_: Any) -> None:
+        made.append(request.request_key)
+        await done.wait()
+
+    async def launch() -> Any:
+        raise AssertionError("No engine is needed.")
+
+    monkeypatch.setattr(views, "answer", make)
+    runner = Runner(launch, tokenizer())
+    for key in ("one", "one", "two"):
+        runner.view(ViewRequest(key, uuid4(), "kv_cache", {}))
+    await asyncio.sleep(0)
+    assert made == ["one", "two"]
+    done.set()
+    await asyncio.gather(*runner._tasks)
+    runner.view(ViewRequest("one", uuid4(), "kv_cache", {}))
+    await asyncio.sleep(0)
+    assert made == ["one", "two", "one"]
+    await asyncio.gather(*runner._tasks)
 
 
 # ---------------------------------------------------------------- tokens of the prompt

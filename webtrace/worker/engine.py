@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 CANCEL_GRACE_S = 2.0  # an engine that does not confirm a cancel for so long is not waited for
 RPC_TIMEOUT_S = 10.0
+VIEW_TIMEOUT_S = 120.0  # a long response that is computed again between the steps of others
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 0.2, 30.0
 
 Progress = m.Started | m.Prefilled | m.Step | m.Held | m.Ended
@@ -156,7 +157,7 @@ class Engine:
         self._answers[request.request_id] = answer
         try:
             self._send(request)
-            async with asyncio.timeout(RPC_TIMEOUT_S):
+            async with asyncio.timeout(VIEW_TIMEOUT_S if isinstance(request, m.ViewRequest) else RPC_TIMEOUT_S):
                 return await answer
         except TimeoutError:
             raise EngineFailed("The engine did not answer in time.") from None

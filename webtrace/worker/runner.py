@@ -58,6 +58,7 @@ class Runner:
         self._worker: Worker | None = None
         self._stops: dict[UUID, Stop] = {}
         self._holds: dict[UUID, Holds] = {}
+        self._views: set[str] = set()  # request keys of those being made
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -96,8 +97,16 @@ class Runner:
             self._start(self._look_for_continues())
 
     def view(self, request: views.ViewRequest) -> None:
-        """Somebody asks for a view."""
-        self._start(views.answer(request, self.engine, self._recorder, self._tokenizer))
+        """Somebody asks for a view; who asks again while it is being made waits for the same."""
+        if request.request_key not in self._views:
+            self._views.add(request.request_key)
+            self._start(self._answer_view(request))
+
+    async def _answer_view(self, request: views.ViewRequest) -> None:
+        try:
+            await views.answer(request, self.engine, self._recorder, self._tokenizer)
+        finally:
+            self._views.discard(request.request_key)
 
     @property
     def _has_room(self) -> bool:
