@@ -11,7 +11,7 @@ from dataclasses import replace
 from inference.engine import Engine
 from inference.messages import Subject, ViewReply, ViewRequest
 from inference.query import QueryError, parse_query
-from inference.scheduler import Sequence
+from inference.sequence import Sequence
 from inference.views import VIEWS, Trace, rebuild
 
 logger = logging.getLogger(__name__)
