@@ -121,8 +121,11 @@ def test_keys_and_clicks_choose_cells_and_heads_without_scrolling(journey: Journ
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(f"position={POSITION - 1}&key={KEY - 1}"))
     expect(stage.locator("tr[aria-current]")).to_contain_text(str(KEY - 1))
+    entropy = journey.view("heads_grid", layer=LAYER, position=POSITION - 1)[1]["entropy"][LAYER, 7]
+    drawn_again = stage.locator('[data-name="entropy-7"]')
+    expect(drawn_again).to_have_attribute("data-value", str(float(entropy)))
     thumbnail = stage.locator('.thumbnail-button[data-head="7"]')
-    thumbnail.hover()  # scrolls to it, whether or not the grid is being drawn again
+    thumbnail.hover()
     before = thumbnail.bounding_box()
     drawings = stage.locator(".heatmap-plot").get_attribute("data-drawn")
     thumbnail.click()
