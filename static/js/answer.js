@@ -82,6 +82,7 @@ export function describeState(record) {
       return say(record.queuePosition === 0 ? "Queued: next in line" : `Queued behind ${plural(record.queuePosition, "request")}`);
     case "in_progress": {
       if (get().connection !== "open") return say("Connection lost: the answer goes on, and will be shown when it is back");
+      if (record.held !== null) return say(`Held after “${record.held.stage.replaceAll("_", " ")}”${record.held.step === null ? "" : `, step ${record.held.step}`}: Next, Run and Stop are at the journey`);
       if (numTokens > 0) return say(`Streaming: ${plural(numTokens, "token")}`);
       return say(record.numPromptTokens > 0 ? `Thinking: reading ${plural(record.numPromptTokens, "token")}` : "Thinking");
     }
@@ -101,7 +102,7 @@ export function describeState(record) {
 }
 
 function ofTokens(record, numTokens, preposition = "in") {
-  const took = record.endedAt !== null && record.sentAt !== null ? ` ${preposition} ${duration(record.endedAt - record.sentAt)}` : "";
+  const took = record.endedAt !== null && record.sentAt !== null ? ` ${preposition} ${duration(record.endedAt - record.sentAt - record.heldMs)}` : "";
   return numTokens > 0 ? `: ${plural(numTokens, "token")}${took}` : took;
 }
 

@@ -6,6 +6,7 @@ import { mountChat, welcome } from "./chat.js";
 import { mountComposer } from "./composer.js";
 import { mountConversationList } from "./conversation-list.js";
 import * as conversation from "./conversation.js";
+import { mountHold } from "./hold.js";
 import { mountJourneyMap } from "./journey-map.js";
 import * as responses from "./responses.js";
 import { mountPages } from "./pages.js";
@@ -25,6 +26,7 @@ const slugs = new Set(page.stages.map(({ slug }) => slug));
 set({
   me: page.me,
   model: page.model,
+  breakpoints: [],
   conversation: conversation.fresh({ id: page.conversation_id, state: page.conversation_id === null ? "ready" : "loading" }),
   selection: fromHash(location.hash, slugs),
 });
@@ -40,6 +42,7 @@ const list = mountConversationList(at("rail"), {
 const composer = mountComposer(at("chat"), { samplingDefaults: page.sampling_defaults, maxTokens: page.me.max_tokens });
 mountChat(at("chat"), { empty: welcome(composer.send), actions: { options: composer.options } });
 mountJourneyMap(at("journey"), page.stages, { onSelect: () => panes.show("inside") });
+mountHold(at("journey"), page.stages);
 mountScrubber(at("trace"));
 mountPages(at("trace"), page.stages, {
   ask: (input) => conversation.askAside(input, { ...page.sampling_defaults, max_tokens: 1 }),

@@ -17,7 +17,7 @@ export function followState(refresh) {
     last = performance.now();
     refresh();
   };
-  subscribe(["selection", "stages", "steps", "response", "model"], ({ response, steps }, changed) => {
+  subscribe(["selection", "stages", "steps", "response", "model", "breakpoints"], ({ response, steps }, changed) => {
     const streaming = response !== null && isActive(response) && steps.length > 0;
     if (!streaming || changed.has("selection")) now();
     else timer ??= setTimeout(now, Math.max(0, STREAMING_REDRAW_MS - (performance.now() - last)));

@@ -134,7 +134,7 @@ export function send(input, { sampling, instructions, parentId = storedEnd() }) 
 /** Ask for an answer under the message `prompt`, and show it. `fields` are the frame's own. */
 function ask(prompt, eventId, fields) {
   const { conversation } = get();
-  const record = responses.request({ type: "response.create", event_id: eventId, ...fields }, { conversationKey: conversation.key });
+  const record = responses.request({ type: "response.create", event_id: eventId, breakpoints: get().breakpoints, ...fields }, { conversationKey: conversation.key });
   const answer = { id: `answer ${eventId}`, parent_id: prompt.id, role: "assistant", content: "", response: null, local: true, record };
   set({ messages: [...get().messages, answer], selection: { ...get().selection, step: null, position: null, response: null } });
   choose(answer);

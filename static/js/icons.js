@@ -9,6 +9,7 @@ const ICONS = {
   edit: "M3 13l1-3 7-7 2 2-7 7z",
   forward: "M6 3l5 5-5 5",
   good: "M4 13h8V7H9l-2-4-2 1 2 3-3 6z",
+  hold: "M8 2a6 6 0 1 0 .01 0M6.5 5.5v5M9.5 5.5v5",
   menu: "M2 4h12M2 8h12M2 12h12",
   more: "M3 8h.01M8 8h.01M13 8h.01",
   again: "M13 8a5 5 0 1 1-2-4l2 1V2",

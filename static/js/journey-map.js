@@ -3,15 +3,16 @@
  * model stations round; a station fills when its stage has run. Arrow keys walk the line.
  */
 
+import { isSet, toggle } from "./breakpoints.js";
 import { element, setText } from "./dom.js";
 import { count, number } from "./format.js";
 import { isActive } from "./record.js";
 import { select } from "./selection.js";
-import { subscribe } from "./store.js";
+import { get, subscribe } from "./store.js";
 
 const NARROWEST = 4; // stations' width that the longest name of a stretch needs
 const HAIR = "\u200a"; // the thinnest space: neighbouring times must not touch
-const STATES = { waiting: "not reached yet", running: "running", done: "done", skipped: "skipped", ended: "ended here" };
+const STATES = { waiting: "not reached yet", held: "held here", running: "running", done: "done", skipped: "skipped", ended: "ended here" };
 
 export function mountJourneyMap(host, catalogue, { onSelect }) {
   const stations = new Map();
@@ -58,6 +59,7 @@ export function mountJourneyMap(host, catalogue, { onSelect }) {
   host.addEventListener("keydown", (event) => {
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     const slug = event.target.dataset?.slug;
+    if (slug !== undefined && event.key === "b") toggle(slug);
     if (by === undefined || slug === undefined) return;
     event.preventDefault();
     const next = catalogue[catalogue.findIndex((stage) => stage.slug === slug) + by];
@@ -76,14 +78,23 @@ export function mountJourneyMap(host, catalogue, { onSelect }) {
     scrollIntoLine(line, link);
   });
 
-  subscribe(["stages", "response"], ({ stages, response }) => {
+  host.addEventListener("contextmenu", (event) => {
+    const slug = event.target.closest(".station")?.dataset.slug;
+    if (slug === undefined || get().breakpoints === null) return;
+    event.preventDefault();
+    toggle(slug);
+  });
+
+  subscribe(["stages", "response", "breakpoints"], ({ stages, response }) => {
     const running = runningStage(catalogue, stages, response);
     for (const { link, time, stage } of stations.values()) {
       const report = stages.get(stage.slug);
-      const state = stateOf(report, stage === running, response);
-      if (link.dataset.state !== state) {
+      const state = stateOf(stage.slug, report, stage === running, response);
+      const isBreakpoint = isSet(stage.slug);
+      if (link.dataset.state !== state || link.hasAttribute("data-breakpoint") !== isBreakpoint) {
         link.dataset.state = state;
-        link.setAttribute("aria-label", `${stage.number ?? ""} ${stage.title}, ${stage.world}, ${STATES[state]}`.trim());
+        link.toggleAttribute("data-breakpoint", isBreakpoint);
+        link.setAttribute("aria-label", `${stage.number ?? ""} ${stage.title}, ${stage.world}, ${STATES[state]}${isBreakpoint ? ", breakpoint" : ""}`.trim());
       }
       setText(time, report?.duration_ms ? brief(report.duration_ms) : "");
     }
@@ -94,11 +105,12 @@ export function mountJourneyMap(host, catalogue, { onSelect }) {
 
 /** The stage a request is in: the first that has not reported while the response is not finished. */
 function runningStage(catalogue, stages, response) {
-  if (response === null || !isActive(response)) return null;
+  if (response === null || !isActive(response) || response.held !== null) return null;
   return catalogue.find(({ slug }) => !stages.has(slug)) ?? null;
 }
 
-function stateOf(report, isRunning, response) {
+function stateOf(slug, report, isRunning, response) {
+  if (response?.held?.stage === slug) return "held";
   if (report?.outcome === "ended_here") return "ended";
   if (report?.outcome === "skipped") return "skipped";
   if (report !== undefined) return "done";

@@ -44,6 +44,8 @@ export function createRecord(fields = {}) {
     endedAt: null,
     epoch: 0,
     last: 0,
+    held: null, // {stage, step, releasesAt, asked} while it stands at a breakpoint
+    heldMs: 0, // how long it has been held so far: no part of any latency
     ahead: [],
     aheadSteps: new Map(), // steps after one that a slow socket was not sent
     dropped: [], // {epoch, first, last}: trace events still to be read from the log
@@ -145,10 +147,17 @@ const APPLY = {
   "response.output_text.delta"(record, event) {
     if (record.isReplay || record.cancelling) return; // Stop stops at once; the end says what the answer is
     record.text += event.delta;
-    if (record.sentAt !== null) record.arrivals.push(performance.now() - record.sentAt);
+    if (record.sentAt !== null) record.arrivals.push(performance.now() - record.sentAt - record.heldMs);
   },
   "response.output_text.retracted"(record, event) {
     if (!record.isReplay) record.text = withoutLast(record.text, event.characters);
+  },
+  "response.held"(record, { stage, step, releases_after_s: seconds }) {
+    if (!record.isReplay) record.held = { stage, step, releasesAt: performance.now() + seconds * 1000, asked: false };
+  },
+  "response.continued"(record, event) {
+    record.held = null;
+    record.heldMs += event.held_ms;
   },
   "trace.stage"(record, event) {
     record.stages.set(event.stage, event);
@@ -163,6 +172,7 @@ const APPLY = {
 /** Another worker begins anew: what an earlier attempt had made does not count. */
 function restart(record) {
   if (!record.isReplay) record.text = "";
+  record.held = null;
   for (const [slug, event] of record.stages) if (event.epoch > 0) record.stages.delete(slug);
   forgetStepsFrom(record, 0);
 }
@@ -202,6 +212,7 @@ function forgetStepsFrom(record, length) {
 function applyEnd(record, event) {
   if (event.type === "response.interrupted") cutBack(record, event.epoch - 1, event.last_sequence_number);
   record.status = ENDS[event.type];
+  record.held = null;
   record.finishReason = event.finish_reason;
   record.text = event.text; // the whole released answer, whatever was lost on the way
   record.usage = event.usage;

@@ -2,6 +2,7 @@
  * All responses this tab knows, kept up to date from the socket and, where it lost something, from the log over HTTP.
  */
 
+import * as api from "./api.js";
 import { freshId } from "./ids.js";
 import { accept, createRecord, isActive } from "./record.js";
 import { sourceOf } from "./source.js";
@@ -42,6 +43,22 @@ export function request(frame, fields) {
 export function cancel(record) {
   record.cancelling = true;
   if (record.id !== null) socket.send({ type: "response.cancel", event_id: freshId(), response_id: record.id });
+  touch(record);
+}
+
+/** Let a held response go on: `until` is "next", "end", a stage's slug or {step}. */
+export function proceed(record, until) {
+  record.held.asked = true;
+  socket.send({ type: "response.continue", event_id: freshId(), response_id: record.id, until });
+  touch(record);
+}
+
+/** Who comes to a hold late asks how much of it is left. */
+async function learnRelease(record) {
+  const { held } = record;
+  const found = await api.getResponse(record.id).catch(() => null); // then the full time is shown
+  if (!found?.held || record.held !== held) return;
+  held.releasesAt = performance.now() + found.held.releases_in_s * 1000;
   touch(record);
 }
 
@@ -117,6 +134,7 @@ function take(record, event, fromLog) {
     onCreated(record, event);
     if (record.cancelling) cancel(record);
   }
+  if (event.type === "response.held" && record.held !== null) learnRelease(record);
   if (wasActive && !isActive(record)) {
     if (record.dropped.length > 0) readDropped(record);
     onEnded(record);

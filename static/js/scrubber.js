@@ -1,5 +1,6 @@
 /** Step by step through the answer's tokens: slider, one back, one forward, play at reading speed. */
 
+import { createToggle } from "./breakpoints.js";
 import { element, setText } from "./dom.js";
 import { count } from "./format.js";
 import { icon, iconButton } from "./icons.js";
@@ -16,12 +17,13 @@ export function mountScrubber(host) {
   const forward = iconButton("forward", "Next step", { onclick: () => go(Number(slider.value) + 1) });
   const play = iconButton("play", "Play the steps", { onclick: toggle });
   const newest = element("button", { type: "button", class: "quiet", onclick: () => { pause(); select({ step: null }); } }, "Newest");
+  const hold = createToggle("Hold the next request after this step", () => ({ step: Number(slider.value) }));
   const place = element("output", { class: "scrubber-place" });
   const token = element("bdi", { class: "scrubber-token mono" });
   const node = element(
     "div",
     { class: "scrubber", role: "group", "aria-label": "Steps of the answer", hidden: true },
-    back, play, forward, slider, place, token, newest,
+    back, play, forward, slider, place, token, hold.node, newest,
   );
   host.append(node);
   let timer = null;
@@ -53,7 +55,7 @@ export function mountScrubber(host) {
     play.replaceChildren(icon(isPlaying ? "pause" : "play"));
   }
 
-  subscribe(["steps", "selection", "response"], (state) => {
+  subscribe(["steps", "selection", "response", "breakpoints"], (state) => {
     const { steps, selection, response } = state;
     node.hidden = steps.length === 0;
     if (steps.length === 0) return pause();
@@ -67,5 +69,6 @@ export function mountScrubber(host) {
     newest.hidden = selection.step === null || !isActive(response);
     setText(place, `step ${count(step)} of 0–${count(steps.length - 1)}`);
     setText(token, text);
+    hold.refresh();
   });
 }

@@ -5,6 +5,7 @@
  * A stage that was not reached says so here; its module is only asked to draw when there are values.
  */
 
+import { createToggle } from "./breakpoints.js";
 import { contextOf, followState } from "./context.js";
 import { element, setText } from "./dom.js";
 import { duration, number, plural } from "./format.js";
@@ -64,6 +65,7 @@ function createFrame(stage, catalogue) {
     arithmetic: element("div", { class: "stage-arithmetic" }),
   };
   const pickers = createPickers();
+  const hold = createToggle("Hold the next request after this stage", () => stage.slug);
   const fold = element(
     "details",
     { class: "stage-fold", hidden: true },
@@ -73,7 +75,7 @@ function createFrame(stage, catalogue) {
   const node = element(
     "article",
     { class: "stage", id: `stage-${stage.slug}`, "data-world": stage.world, "aria-labelledby": "stage-title" },
-    heading(stage, catalogue[index - 1], catalogue[index + 1]),
+    heading(stage, catalogue[index - 1], catalogue[index + 1], hold.node),
     parts.sentence,
     parts.state,
     parts.scope,
@@ -102,6 +104,7 @@ function createFrame(stage, catalogue) {
 
   function render() {
     const { report } = context;
+    hold.refresh();
     const state = stageState(context, catalogue);
     node.dataset.state = state.name;
     setText(parts.state, state.text);
@@ -187,7 +190,7 @@ function guard(action) {
   }
 }
 
-function heading(stage, previous, next) {
+function heading(stage, previous, next, hold) {
   const go = (target, name, label) =>
     iconButton(name, target ? `${label}: ${target.title}` : label, {
       disabled: target === undefined,
@@ -200,7 +203,7 @@ function heading(stage, previous, next) {
     element("h2", { id: "stage-title" }, stage.title),
     element("span", { class: "world-tag", "data-world": stage.world }, stage.world),
     element("span", { class: "soft stage-llm" }, `LLM started: ${stage.llm_started ? "yes" : "no"}`),
-    element("span", { class: "stage-go" }, go(previous, "back", "Previous stage"), go(next, "forward", "Next stage")),
+    element("span", { class: "stage-go" }, hold, go(previous, "back", "Previous stage"), go(next, "forward", "Next stage")),
   );
 }
 

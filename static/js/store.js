@@ -16,6 +16,7 @@ const state = {
   conversations: { items: [], next: null, search: "", state: "loading" },
   conversation: null, // { key, id, title, instructions, state }
   messages: [],
+  breakpoints: null, // where the next request is to be held; null where none can be sent
   selection: { page: null, stage: "request", step: null, layer: null, head: null, position: null },
 };
 

@@ -55,6 +55,7 @@ def test_a_link_holder_sees_the_trace_with_its_views_and_can_change_nothing(
     for name in ("Answer again", "Edit and send again", "Good answer", "Send"):
         expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
     expect(page.locator(".composer, .rail")).to_have_count(0)
+    expect(page.locator(".hold-toggle").first).to_be_hidden()
     page.get_by_role("button", name="Share or save").click()
     expect(page.get_by_role("button", name="Make a link")).to_have_count(0)
     expect(page.get_by_role("button", name="Save as a file")).to_be_enabled()

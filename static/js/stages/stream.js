@@ -30,7 +30,7 @@ export function draw(host, context) {
   const life = fromContext(host, context, ({ report, response }) => [report, response?.status], ({ report: { data }, steps, response }) => {
     const arrivals = response?.arrivals ?? [];
     const here = arrivals.length > 0;
-    const ended = response?.endedAt !== null && response?.sentAt !== null ? response.endedAt - response.sentAt : null;
+    const ended = response?.endedAt !== null && response?.sentAt !== null ? response.endedAt - response.sentAt - response.heldMs : null;
     const row = (name, worker, browser) => [name, worker, here ? browser : "not measured"];
     const byStep = gaps(steps.map((step) => step.timing.at_ms));
     const byArrival = gaps(arrivals);

@@ -1,0 +1,58 @@
+/**
+ * Pausing: where the next request is to be held, and the request that is held now, with what can be done about it. When
+ * a hold begins, the page turns to the stage where the request stands.
+ */
+
+import { toggle } from "./breakpoints.js";
+import { element, setText } from "./dom.js";
+import { wait } from "./format.js";
+import * as responses from "./responses.js";
+import { select } from "./selection.js";
+import { get, set, subscribe } from "./store.js";
+
+const TICK_MS = 500;
+
+export function mountHold(host, catalogue) {
+  const titles = new Map(catalogue.map(({ slug, title }) => [slug, title]));
+  const words = element("strong", { role: "status" });
+  const left = element("span", { class: "soft" });
+  const act = (label, run, kind) => element("button", { type: "button", class: kind, onclick: run }, label);
+  const go = (until) => responses.proceed(get().response, until);
+  const buttons = [
+    act("Next", () => go("next"), "primary"), act("Run", () => go("end")), act("Stop", () => responses.cancel(get().response)),
+  ];
+  const held = element("div", { class: "hold", role: "group", "aria-label": "The request that is held", hidden: true }, words, left, element("span", { class: "hold-actions" }, buttons));
+  const points = element("div", { class: "hold", role: "group", "aria-label": "Breakpoints", hidden: true });
+  host.append(held, points);
+  let shown = null; // the hold that the page has turned to
+  let timer = null;
+
+  function refresh() {
+    clearTimeout(timer);
+    const hold = get().response?.held ?? null;
+    held.hidden = hold === null;
+    if (hold !== null) {
+      const step = hold.step === null ? "" : `, step ${hold.step}`;
+      setText(words, `Held after ${titles.get(hold.stage) ?? hold.stage}${step}`);
+      const seconds = Math.max(0, (hold.releasesAt - performance.now()) / 1000);
+      setText(left, `Others run on. It goes on by itself in ${wait(seconds)}.`);
+      for (const button of buttons) button.disabled = hold.asked;
+      timer = setTimeout(refresh, TICK_MS);
+    }
+    if (hold !== null && hold !== shown) select({ stage: hold.stage, step: hold.step });
+    shown = hold;
+  }
+  subscribe(["response"], refresh);
+
+  subscribe(["breakpoints"], ({ breakpoints }) => {
+    points.hidden = breakpoints.length === 0;
+    const names = breakpoints.map((point) => (typeof point === "string" ? titles.get(point) : `step ${point.step}`));
+    points.replaceChildren(
+      element("span", {}, "The next request is held after "),
+      ...breakpoints.map((point, index) => element(
+        "button", { type: "button", class: "quiet", title: "Take this breakpoint back", "aria-label": `Take back the breakpoint ${names[index]}`, onclick: () => toggle(point) }, `${names[index]} ×`,
+      )),
+      act("Clear", () => set({ breakpoints: [] }), "quiet"),
+    );
+  });
+}
