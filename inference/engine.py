@@ -41,6 +41,7 @@ from inference.sampling import NonFiniteLogits, Sampled, sample
 from inference.scheduler import Scheduler
 from inference.sequence import Sequence
 from inference.text import Tokenizer
+from inference.traffic import decoding_multiply_adds, weight_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ class Engine:
         self._capacity = min(decoder.config.context_length, cache.num_blocks * cache.block_size)
         self._outbox: list[FromEngine] = []
         self._prefills: dict[str, PrefillRecord] = {}
+        self._weight_bytes = weight_bytes(decoder)
         self._reader = Reader(decoder, cache, residuals, self.scheduler)
 
     @property
@@ -171,10 +173,14 @@ class Engine:
             logger.exception("A decoding step failed.")
             self._fail(batch, error)
             return []
-        forward_ms = 1e3 * (monotonic() - began)
+        seconds = monotonic() - began
         for sequence in batch:
             self.scheduler.computed(sequence, 1)
-        return [_Row(s, row, forward_ms, len(batch)) for s, row in zip(batch, logits, strict=True)]
+        rows_read = sum(sequence.num_computed for sequence in batch)
+        for sequence in batch:
+            sequence.forward_s += seconds
+            sequence.bytes_read += self._weight_bytes + rows_read * self.cache.bytes_per_token
+        return [_Row(s, row, 1e3 * seconds, len(batch)) for s, row in zip(batch, logits, strict=True)]
 
     def _read(self, step_seconds: float | None) -> tuple[list[Prefilled], list[_Row]]:
         """Reads prompts beside a step that took so long; with a prompt's last cut come the logits of step 0."""
@@ -301,6 +307,11 @@ class Engine:
             decode_ms=1e3 * (now - prefilled - sequence.held_s),
             num_blocks=num_blocks,
             num_bytes=num_blocks * self.cache.bytes_per_block,
+            multiply_adds=decoding_multiply_adds(
+                self.decoder.config, sequence.num_prompt_tokens, sequence.num_computed
+            ),
+            forward_ms=1e3 * sequence.forward_s,
+            bytes_read=sequence.bytes_read,
             events=sequence.events,
         )
 

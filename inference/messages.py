@@ -251,6 +251,9 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     decode_ms: float = 0.0
     num_blocks: int = 0
     num_bytes: int = 0
+    multiply_adds: int = 0  # of its decoding steps
+    forward_ms: float = 0.0  # of the decoding passes it took part in
+    bytes_read: int = 0  # by these passes: all weights once a pass, and keys and values of everybody in it
     events: list[Event] = []
 
 

@@ -32,6 +32,8 @@ class Sequence:
     breakpoints: frozenset[int] = frozenset()  # steps after which it is held
     held_since: float | None = None
     held_s: float = 0.0  # of earlier holds
+    forward_s: float = 0.0  # of the decoding passes it took part in
+    bytes_read: int = 0  # by them
     events: list[Event] = field(default_factory=list)
     ended: bool = False
 

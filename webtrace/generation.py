@@ -261,6 +261,10 @@ class Generation:
             prefill_ms=ended.prefill_ms,
             decode_ms=ended.decode_ms,
             num_decode_steps=decode_steps,
+            decode_multiply_adds=ended.multiply_adds,
+            decode_forward_ms=ended.forward_ms,
+            decode_bytes_read=ended.bytes_read,
+            gigabytes_per_second=1e-6 * ended.bytes_read / ended.forward_ms if ended.forward_ms else None,
             events=ended.events,
         )
 

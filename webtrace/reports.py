@@ -230,6 +230,10 @@ class KVCacheReport(msgspec.Struct, frozen=True):
     prefill_ms: float
     decode_ms: float
     num_decode_steps: int
+    decode_multiply_adds: int
+    decode_forward_ms: float  # of the passes it decoded in, without what lies between them
+    decode_bytes_read: int  # by these passes: all weights once a pass, and keys and values of everybody in it
+    gigabytes_per_second: float | None  # read by these passes
     events: list[Event]  # of the sequence in the engine
 
 

@@ -37,6 +37,8 @@ export function draw(host, context) {
           ["time", quantity("prefill_ms", data.prefill_ms, duration), quantity("decode_ms", data.decode_ms, duration)],
           ["time per position",
             each(data.prefill_ms, data.num_prompt_tokens - data.num_prefix_tokens), each(data.decode_ms, data.num_decode_steps)],
+          ["read from memory", "", data.gigabytes_per_second ? quantity("gigabytes_per_second", data.gigabytes_per_second, (rate) => `${short(rate)} GB/s`) : "–"],
+          ["in the engine", data.events.map(([name, ms]) => `${name.replace("_", " ")} ${duration(ms)}`).join(", "), ""],
         ],
       }),
       note("A later token depends on all earlier ones, so decode goes one by one; the prompt is known as a whole, so prefill takes many together. The cache holds this text only: it is no memory of other conversations."),
