@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from playwright.sync_api import Browser, BrowserContext, Page, WebSocket, expect
 
@@ -20,7 +21,9 @@ ANSWER = 200  # tokens, as many as an answer may have when nothing else is asked
 OPENINGS = 8
 HEADS, LAYERS = range(9), (3, 11, 19, 27)
 SLIDER_MOVES = 24
-END = re.compile("Complete|Cut at the limit")
+END = re.compile("Complete|Cut")
+ATTEMPTS = 8  # at an answer that is long enough: some end early, or are ended by output safety
+LONG_ENOUGH = 120  # tokens
 # Resolves with the milliseconds from `act()` to the frame after the first change that `changed()` agrees with.
 UNTIL_SHOWN = """(act, root, changed) => new Promise((resolve) => {
   const start = performance.now();
@@ -83,7 +86,7 @@ class Received:
 def visitor(browser: Browser, site: Site, *, max_tokens: int) -> Iterator[Page]:
     """Somebody new whose answers may have so many tokens; the page is not open yet."""
     context = _context(browser)
-    sampling = json.dumps({"max_tokens": max_tokens, "seed": 7, "temperature": 0.8})
+    sampling = json.dumps({"max_tokens": max_tokens})
     context.add_init_script(f"localStorage.getItem('sampling') ?? localStorage.setItem('sampling', '{sampling}')")
     yield context.new_page()
     context.close()
@@ -143,16 +146,36 @@ def open_finished(browser: Browser, site: Site, *, num_tokens: int) -> list[Samp
     return samples
 
 
-def look_inside(browser: Browser, site: Site, prompt: str) -> tuple[list[Sample], list[Sample], float]:
-    """Milliseconds from a click on a head to its map and from a slider to its chart; bytes pushed a token."""
+@dataclass(frozen=True)
+class Inside:
+    """Milliseconds from a click on a head to its map and from a slider to its chart; bytes pushed a token, and the
+    same with one head watched."""
+
+    maps: list[Sample]
+    what_ifs: list[Sample]
+    bytes_per_token: float
+    bytes_per_token_watched: float
+
+
+def look_inside(browser: Browser, site: Site, prompt: str) -> Inside:
     with visitor(browser, site, max_tokens=ANSWER) as page:
         received = Received(page)
-        page.goto(site.url)
+        unwatched = _bytes_per_token(page, received, f"{site.url}/#stage=append", prompt)
+        watched = _bytes_per_token(page, received, f"{site.url}/#stage=softmax", prompt)
+        return Inside(_click_heads(page), _move_slider(page), unwatched, watched)
+
+
+def _bytes_per_token(page: Page, received: Received, address: str, prompt: str) -> float:
+    for _ in range(ATTEMPTS):
+        page.goto("about:blank")
+        page.goto(address)
         expect(page.locator(".connection[data-state=open]")).to_be_attached()
         received.clear()
         answer(page, prompt)
-        bytes_per_token = received.num_bytes / page.locator(".answer-tokens .token").count()
-        return _click_heads(page), _move_slider(page), bytes_per_token
+        num_tokens = page.locator(".answer-tokens .token").count()
+        if num_tokens >= LONG_ENOUGH:
+            return received.num_bytes / num_tokens
+    raise SystemExit(f"None of {ATTEMPTS} answers had {LONG_ENOUGH} tokens.")
 
 
 def _click_heads(page: Page) -> list[Sample]:

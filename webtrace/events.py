@@ -87,7 +87,17 @@ class ResponseContinue(msgspec.Struct, frozen=True, tag="response.continue", for
     until: str | StepPoint = "next"
 
 
-ClientMessage = ResponseCreate | ResponseCancel | ResponseResume | ResponseContinue
+class TraceWatch(msgspec.Struct, frozen=True, tag="trace.watch", forbid_unknown_fields=True):
+    """Send `trace.attention` of one head while the response grows, to this socket alone. Another watch takes the place
+    of the one before; without a layer and head it ends."""
+
+    event_id: str
+    response_id: str
+    layer: int | None = None
+    head: int | None = None
+
+
+ClientMessage = ResponseCreate | ResponseCancel | ResponseResume | ResponseContinue | TraceWatch
 
 
 # ---------------------------------------------------------------- server to client
@@ -271,6 +281,18 @@ class ResponseInterrupted(ResponseEnd, frozen=True, kw_only=True, tag="response.
     last_sequence_number: int
 
 
+class TraceAttention(msgspec.Struct, frozen=True, tag="trace.attention"):
+    """What the watched head read before it chose `step`: unnumbered, not in the log, and not of every step when they
+    come fast. `weights` is base64 of one byte a key, from 0 to 255 = `largest`; exact rows are views."""
+
+    response_id: str
+    step: int
+    layer: int
+    head: int
+    largest: float
+    weights: str
+
+
 class SocketError(msgspec.Struct, frozen=True, tag="error"):
     """A frame that could not be taken as a message. It belongs to the socket, not to a response."""
 
@@ -286,7 +308,7 @@ LoggedEvent = (
     ResponseCreated | ResponseQueued | ResponseInProgress | TextDelta | TextRetracted | TraceStage | TraceStep
     | ResponseHeld | ResponseContinued | End
 )  # fmt: skip
-ServerMessage = LoggedEvent | TraceDropped | SocketError
+ServerMessage = LoggedEvent | TraceDropped | TraceAttention | SocketError
 
 END_TYPES = frozenset(
     {

@@ -7,7 +7,7 @@ import { createReadingChoices } from "./reading-choices.js";
 import { get } from "./store.js";
 
 const TITLES = {
-  reading: "Read it through", table: "Debugging table", embeddings: "Three embeddings", meaning: "Same word, other meaning",
+  reading: "Read it through", table: "Debugging table", embeddings: "Three embeddings", meaning: "Same word, other meaning", training: "Where the weights came from",
   misconceptions: "Misconceptions", compare: "Compare", numbers: "Worked numbers",
 };
 

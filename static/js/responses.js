@@ -93,8 +93,14 @@ function watch(record) {
   if (record.cancelling) cancel(record);
 }
 
+/** Have the newest attention rows of one head pushed while the response grows; without a layer, no more. */
+export function watchHead(record, { layer = null, head = null }) {
+  socket.send({ type: "trace.watch", event_id: freshId(), response_id: record.id, layer, head });
+}
+
 /** Take a message of the socket that belongs to a response. */
 export function receive(event) {
+  if (event.type === "trace.attention") return set({ attention: event });
   const record = byId.get(event.response_id) ?? named(event);
   if (record === null) return;
   lastHeard.set(record.id, performance.now());

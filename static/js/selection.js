@@ -11,7 +11,7 @@
 import { get, set } from "./store.js";
 
 /** Pages beside the stages. */
-export const PAGES = ["reading", "table", "embeddings", "meaning", "misconceptions", "compare", "numbers"];
+export const PAGES = ["reading", "table", "embeddings", "meaning", "training", "misconceptions", "compare", "numbers"];
 const NUMBERS = ["layer", "head", "step", "position", "key"];
 
 /** Read the address. Unknown stages and anything that is not a whole number are left out. */

@@ -12,6 +12,7 @@ const state = {
   model: null,
   stages: new Map(), // slug -> trace.stage event of the response in view
   steps: [], // trace.step events of the response in view
+  attention: null, // the newest trace.attention event
   response: null, // the record (records.js) of the response in view
   conversations: { items: [], next: null, search: "", state: "loading" },
   conversation: null, // { key, id, title, instructions, state }

@@ -1,7 +1,8 @@
-"""Pages that tell with real values: what is called embedding, one word in two sentences."""
+"""What tells with real values: what is called embedding, one word in two sentences, a head watched live."""
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterator
@@ -77,3 +78,39 @@ def test_one_word_in_two_sentences_drifts_apart_layer_by_layer(journey: Journey)
     page.get_by_label("Sentence 2").fill("No shared piece")
     page.get_by_role("button", name="Run both").click()
     expect(page.get_by_role("status")).to_contain_text("share no token", timeout=60_000)
+
+
+def test_a_watched_head_is_seen_live_and_alone(journey: Journey) -> None:
+    page = journey.page
+    page.get_by_title("Settings of the next answer").click()
+    page.get_by_label("Longest answer").fill("120")
+    page.keyboard.press("Escape")
+    page.evaluate("location.hash = '#stage=softmax&layer=3&head=2'")
+    ask(page, "Tell me another one")
+    live = page.locator("#stage-softmax [data-name=live-step]")
+    expect(live).to_be_visible(timeout=60_000)
+    expect(page.locator(".answer-state").last).to_contain_text(re.compile("Complete|Cut"), timeout=90_000)
+    expect(live).to_have_count(0)
+    journey.read_back()
+    rows = [one for one in journey.received if one["type"] == "trace.attention"]
+    assert rows
+    assert {(one["response_id"], one["layer"], one["head"]) for one in rows} == {(journey.response["id"], 3, 2)}
+    assert all("sequence_number" not in one for one in rows)
+    last = rows[-1]
+    exact = journey.view("softmax", layer=3, head=2, step=last["step"])[1]["weights"]
+    levels = np.frombuffer(base64.b64decode(last["weights"]), np.uint8)
+    assert len(levels) == len(exact)
+    assert np.abs(levels / 255 * last["largest"] - exact).max() <= last["largest"] / 255
+
+
+def test_one_step_of_training_on_a_copy_leaves_the_served_file_alone(journey: Journey) -> None:
+    journey.page.evaluate("location.hash = '#page=training&stage=softmax'")
+    page = journey.page.locator("#page-training")
+    expect(page.locator("[data-table=gradients] tbody tr")).to_have_count(30, timeout=200_000)
+    values = all_shown(page)
+    assert values["loss_after"] < values["loss_before"]
+    assert values["probability_before"] == pytest.approx(np.exp(-values["loss_before"]))
+    assert all(values[f"{part}-{layer}"] > 0 for part in ("attention", "feed_forward") for layer in range(30))
+    expect(page.locator("[data-name=sha256-same]")).to_have_attribute("data-value", "true")
+    expect(page).to_contain_text("“The sky is”")
+    expect(page.locator("[data-table=training-against] tbody tr")).to_have_count(6)

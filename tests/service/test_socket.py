@@ -71,6 +71,12 @@ def test_a_guest_asks_from_the_page(site: Site) -> None:
         (b"\x00\x01", "binary_frame", None),
         (json.dumps({"type": "response.create", "event_id": "a", "input": "x" * 600_000}), "too_large", None),
         ('{"type": "response.cancel", "event_id": "a", "response_id": "nonsense"}', "not_found", "response_id"),
+        ('{"type": "trace.watch", "event_id": "a", "response_id": "x", "layer": "a"}', "invalid_value", "layer"),
+        (
+            '{"type": "trace.watch", "event_id": "a", "response_id": "x", "layer": 0, "head": 0}',
+            "not_found",
+            "response_id",
+        ),
         (
             '{"type": "response.resume", "event_id": "a", "response_id": "f53e5a16-9a0a-4b2c-9a1c-3fd1c9ef0c3a"}',
             "not_found",

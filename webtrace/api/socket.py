@@ -14,7 +14,9 @@ import msgspec
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 
+from inference.query import QueryError
 from webtrace import events, journey
+from webtrace.api.attention import WatchedHead
 from webtrace.api.credential import Credential
 from webtrace.api.database import in_database
 from webtrace.api.frames import UnreadableFrame, read_frame
@@ -60,6 +62,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._last_frame = time.monotonic()
         self._num_unreadable = 0
         self._closed = False
+        self._head = WatchedHead(self._tell, self._start)
         self._hub = Hub.current()
         self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.scope["headers"]}
         self._encrypted = is_encrypted(self._headers, self.scope.get("scheme"))
@@ -139,6 +142,12 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
                 await self._resume(response, message)
             case events.ResponseContinue():
                 await self._continue(message)
+            case events.TraceWatch():
+                response = await self._response(message)
+                try:
+                    self._head.watch(response, message)
+                except QueryError as problem:
+                    raise UnreadableFrame("invalid_value", str(problem), problem.field, message.event_id) from None
 
     # ------------------------------------------------------------ what the client asks for
 
@@ -178,7 +187,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
             raise UnreadableFrame("invalid_value", f"until: {problem}", "until", message.event_id) from None
 
     async def _response(
-        self, message: events.ResponseCancel | events.ResponseResume | events.ResponseContinue
+        self, message: events.ResponseCancel | events.ResponseResume | events.ResponseContinue | events.TraceWatch
     ) -> Response:
         """The principal's response this message names."""
         principal = await self.credential.certain()
@@ -208,6 +217,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     def put_line(self, response_id: str, line: Line) -> None:
         self._outbox.put_line(response_id, line)
+        self._head.offer(response_id, line)
         if line.type in events.END_TYPES:
             self._watches.pop(UUID(response_id), None)
 
@@ -231,7 +241,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     # ------------------------------------------------------------ sending and ending
 
-    def _tell(self, message: events.SocketError) -> None:
+    def _tell(self, message: events.SocketError | events.TraceAttention) -> None:
         self._outbox.put_text(msgspec.json.encode(message).decode())
 
     def _reject(self, error: events.SocketError, frame: str | bytes) -> None:
@@ -307,8 +317,9 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._recent.append(now)
         return len(self._recent) <= MAX_FRAMES
 
-    def _start(self, work: Coroutine[Any, Any, Any]) -> None:
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run beside the receive loop until the socket closes."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task

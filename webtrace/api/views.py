@@ -43,7 +43,15 @@ async def view_of(response: Response, request: HttpRequest, slug: str, owner: Us
     others of theirs."""
     query = _query(request, slug)
     others = [await _other(owner, response, query["other"])] if "other" in query else []
-    key = _key([response, *others], slug, query)
+    reply = HttpResponse(await fetch([response, *others], slug, query), content_type="application/octet-stream")
+    reply["Cache-Control"] = "private, no-store"
+    return reply
+
+
+async def fetch(responses: Sequence[Response], slug: str, query: dict[str, Any]) -> bytes:
+    """One view of the first response, from the cache or its worker. Raises Problem."""
+    response = responses[0]
+    key = _key(responses, slug, query)
     result = await _look(key)
     if result is None or result.body is None:
         worker_id = await in_database(_worker_for, response)
@@ -53,9 +61,7 @@ async def view_of(response: Response, request: HttpRequest, slug: str, owner: Us
     if result.body is None:
         retry_after = RETRY_AFTER_S if result.code == "unavailable" else None
         raise Problem(_STATUS.get(result.code, 503), result.code, result.message, result.field, retry_after)
-    reply = HttpResponse(result.body, content_type="application/octet-stream")
-    reply["Cache-Control"] = "private, no-store"
-    return reply
+    return result.body
 
 
 def _query(request: HttpRequest, slug: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from inference.text import Tokenizer
 from webtrace.conversations.models import Response
 from webtrace.dispatch.views import ViewResult
 from webtrace.worker.engine import Engine, EngineFailed, EngineLost
+from webtrace.worker.lesson import training
 from webtrace.worker.logprobs import recorded_logprobs
 from webtrace.worker.prompt_tokens import prompt_tokens
 from webtrace.worker.recorder import Recorder
@@ -71,6 +72,8 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokeni
         return ViewResult(body=prompt_tokens(subject, asked, tokenizer))
     if slug == "sentence":
         return ViewResult(body=await sentence(request.response_id, engine))
+    if slug == "training":
+        return ViewResult(body=await training())
     _refuse_unreleased(slug, asked, subject)
     other = None
     if asked.other is not None:

@@ -5,6 +5,7 @@ import { headGrid, heatmap, legend, thumbnail } from "../charts.js";
 import { number, percent, plural, short } from "../format.js";
 import { chosenKey, keyChip, numKeys, shownKeys } from "../keys.js";
 import { agrees, bar, entropy, facts, fold, followViews, formula, fromViews, heading, note, quantity, sections, softmax, sum, table, tokenAt, tokensBetween } from "../parts.js";
+import { liveRow } from "../live-row.js";
 import { numPositions } from "../selection.js";
 import { label } from "../tokens.js";
 
@@ -23,7 +24,7 @@ const rowQuery = (now) => ready(now) && { row: ["softmax", pick(now)] };
 const pick = ({ selection: { layer, head, position } }) => ({ layer, head, position });
 
 export function draw(host, context) {
-  return sections(host, context, { map: drawMap, row: drawRow, grid: drawGrid });
+  return sections(host, context, { live: liveRow, map: drawMap, row: drawRow, grid: drawGrid });
 }
 
 /** Bounds of a map's axis: everything while it fits one view, else the tile that the position lies in. */
