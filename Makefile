@@ -2,7 +2,7 @@
 # Variables may stand on the command line:
 #   PORT=9000                 port to serve on (8000)
 #   WEBTRACE_DATA=folder      where checkpoints, database and secret key live (data/)
-#   WEBTRACE_MODEL=path       another GGUF file or Hugging Face style folder
+#   WEBTRACE_MODEL=path       another GGUF file or Hugging Face style folder, or several with commas
 #   PIP_INDEX=address         package index for everything (pip's own settings otherwise)
 #   TORCH_INDEX=address       package index for torch alone; "default" takes whatever build pip offers
 #   PYTHON=program            a Python of 3.11 or newer (the first one found in PATH)

@@ -105,11 +105,11 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING)
     sampling = sampling_of(arguments)
     try:
-        settings = EngineSettings.from_environment()
+        settings = EngineSettings.all_from_environment()[0]
         settings = replace(
             settings, model=arguments.model or settings.model, kernel=arguments.kernel or settings.kernel
         )
-        engine, _ = load_engine(settings)
+        engine = load_engine(settings)
         token_ids = prompt_ids(engine, arguments)
     except (BadSetting, UnsupportedCheckpoint, OSError, ValueError) as error:
         print(error, file=sys.stderr)

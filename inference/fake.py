@@ -64,8 +64,9 @@ class _Speech:
 
 
 class FakeEngine:
-    def __init__(self, tokenizer: Tokenizer, text: str, rate: float) -> None:
+    def __init__(self, tokenizer: Tokenizer, text: str, rate: float, name: str = NAME) -> None:
         """Speaks `text` and then the end token, `rate` tokens a second."""
+        self._name = name
         self._tokenizer = tokenizer
         self._script = [*tokenizer.encode(text), *tokenizer.end_ids[:1]]
         self._pause = 1 / rate
@@ -75,7 +76,8 @@ class FakeEngine:
     @classmethod
     def load(cls, settings: EngineSettings) -> FakeEngine:
         tokenizer = Tokenizer.load(settings.model, settings.text_cache)
-        return cls(tokenizer, settings.fake_text, settings.fake_rate)
+        name = f"{NAME}@{settings.kernel}" if settings.kernel_in_name else NAME
+        return cls(tokenizer, settings.fake_text, settings.fake_rate, name)
 
     def ready(self) -> Ready:
         dimensions = {"n_layers": 30, "n_heads": 9, "n_kv_heads": 3, "head_width": 64, "width": 576}
@@ -83,8 +85,8 @@ class FakeEngine:
         kinds = {"score_divisor": 8.0, "windows": [None] * 30, "rotates": [True] * 30}
         sizes = {"vocabulary": len(self._tokenizer), "context_length": CONTEXT_LENGTH, "num_parameters": 0}
         return Ready(
-            fingerprint=NAME,
-            model={"name": NAME, "architecture": NAME, **dimensions, **kinds, **sizes},
+            fingerprint=self._name,
+            model={"name": self._name, "architecture": NAME, **dimensions, **kinds, **sizes},
             device=NAME,
             kernel=NAME,
             threads=0,

@@ -49,23 +49,23 @@ class ModelMachine:
 
 def load_machine(settings: EngineSettings) -> ModelMachine:
     """Raises FileNotFoundError, UnsupportedCheckpoint, ValueError with what to do."""
-    engine, name = load_engine(settings)
-    return ModelMachine(engine, TextJudge.load(settings.encoder, settings.safety_heads), name)
+    engine = load_engine(settings)
+    return ModelMachine(engine, TextJudge.load(settings.encoder, settings.safety_heads), settings.model_name)
 
 
-def load_engine(settings: EngineSettings) -> tuple[Engine, str]:
-    """The engine and its checkpoint's name."""
+def load_engine(settings: EngineSettings) -> Engine:
+    """The same without views, embeddings and judging."""
     tokenizer = Tokenizer.load(settings.model, settings.text_cache)
     checkpoint = load_checkpoint(settings.model)
     decoder = Decoder.load(checkpoint, device=settings.device, kernel=settings.kernel)
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    logger.info("%s on %s: %s", checkpoint.name, decoder.plan, decoder.plan.reason)
+    logger.info("%s on %s: %s", settings.model_name, decoder.plan, decoder.plan.reason)
     cache, residuals = _memory(settings, decoder)
     # Libraries set themselves up in their first pass: the first response should not pay for it, nor show it.
     decoder.forward([Chunk([0] * WARM_UP_TOKENS, 0, [0], wants_logits=True, record=False)], cache)
     num_aside = settings.aside_memory * MIB // cache.bytes_per_block
-    return Engine(decoder, tokenizer, cache, residuals, num_aside=num_aside), checkpoint.name
+    return Engine(decoder, tokenizer, cache, residuals, num_aside=num_aside)
 
 
 def _memory(settings: EngineSettings, decoder: Decoder) -> tuple[KVCache, ResidualPool]:

@@ -25,6 +25,8 @@ class EngineSettings:
     data: Path
     model: Path
     safety_heads: Path
+    kernel_in_name: bool = False
+    """Whether the model bears its kernel's name, to tell it from the same file with another kernel."""
     engine: Literal["model", "fake"] = "model"
     device: str = "auto"
     kernel: str = "auto"
@@ -36,8 +38,21 @@ class EngineSettings:
     fake_rate: float = 50.0  # tokens a second
 
     @classmethod
+    def all_from_environment(cls, environment: Mapping[str, str] = os.environ) -> list[EngineSettings]:
+        """One engine for each checkpoint of WEBTRACE_MODEL, a list with commas. Raises BadSetting."""
+        listed = [part.strip() for part in environment.get("WEBTRACE_MODEL", "").split(",")]
+        if len(listed) > 1 and not all(listed):
+            raise BadSetting("WEBTRACE_MODEL has an empty place between its commas.")
+        found = [cls.from_environment({**environment, "WEBTRACE_MODEL": part}) for part in listed]
+        names = [one.model_name for one in found]
+        for name in names:
+            if names.count(name) > 1:
+                raise BadSetting(f"WEBTRACE_MODEL names {name} twice; the same file may be named with two kernels.")
+        return found
+
+    @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> EngineSettings:
-        """Raises BadSetting."""
+        """For one checkpoint: WEBTRACE_MODEL is its path, or `path@kernel`. Raises BadSetting."""
 
         def read(name: str, default: str) -> str:
             return environment.get(f"WEBTRACE_{name}", "").strip() or default
@@ -57,13 +72,15 @@ class EngineSettings:
             raise BadSetting(f"WEBTRACE_ENGINE is {engine!r}; it must be model or fake.")
         data = Path(read("DATA", str(CHECKOUT / "data"))).expanduser().resolve()
         heads = CHECKOUT / "webtrace" / "safety" / "heads" / "safety.safetensors"
+        model, kernel = _path_and_kernel(read("MODEL", str(data / "models" / DEFAULT_MODEL)))
         return cls(
             data=data,
-            model=Path(read("MODEL", str(data / "models" / DEFAULT_MODEL))).expanduser(),
+            model=model,
+            kernel_in_name=kernel is not None,
             safety_heads=Path(read("SAFETY_HEADS", str(heads))),
             engine="fake" if engine == "fake" else "model",
             device=read("DEVICE", "auto"),
-            kernel=read("KERNEL", "auto"),
+            kernel=kernel or read("KERNEL", "auto"),
             threads=int(number("THREADS", 0, 0)),
             cache_memory=int(number("CACHE_MEMORY", 512, 1)),
             trace_memory=int(number("TRACE_MEMORY", 768, 0)),
@@ -76,7 +93,7 @@ class EngineSettings:
         """Variables from which `from_environment` makes the same settings."""
         values = {
             "DATA": self.data,
-            "MODEL": self.model,
+            "MODEL": f"{self.model}@{self.kernel}" if self.kernel_in_name else self.model,
             "SAFETY_HEADS": self.safety_heads,
             "ENGINE": self.engine,
             "DEVICE": self.device,
@@ -91,6 +108,12 @@ class EngineSettings:
         return {f"WEBTRACE_{name}": str(value) for name, value in values.items()}
 
     @property
+    def model_name(self) -> str:
+        """What people ask for: the file's or folder's name, with the kernel where that was named too."""
+        name = self.model.name if self.model.is_dir() else self.model.stem
+        return f"{name}@{self.kernel}" if self.kernel_in_name else name
+
+    @property
     def encoder(self) -> Path:
         return self.data / "models" / "all-MiniLM-L6-v2"
 
@@ -98,3 +121,11 @@ class EngineSettings:
     def text_cache(self) -> Path:
         """Folder in which the tokenizer read from a GGUF file is kept."""
         return self.data / "cache"
+
+
+def _path_and_kernel(text: str) -> tuple[Path, str | None]:
+    """`path` or `path@kernel`; a path that is there may have an @ of its own."""
+    path, at, kernel = text.rpartition("@")
+    if not at or Path(text).expanduser().exists():
+        return Path(text).expanduser(), None
+    return Path(path).expanduser(), kernel

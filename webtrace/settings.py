@@ -210,7 +210,6 @@ VIEW_TIMEOUT_S = 2
 MAX_MESSAGE_BYTES = 256_000  # of any message on a socket or channel
 MAX_ANSWER_BYTES = 200_000  # of one answer, as JSON: the message of its end repeats it whole
 
-MODEL_PATH = env.text("WEBTRACE_MODEL") or str(DATA_DIR / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf")
 ENCODER_PATH = str(DATA_DIR / "models" / "all-MiniLM-L6-v2")
 # The engine child reads the same variables; refuse what it could not take before it starts.
 env.text("WEBTRACE_DEVICE", "auto", choices=("auto", "cpu", "cuda"))

@@ -177,6 +177,28 @@ def test_settings_survive_the_environment() -> None:
             EngineSettings.from_environment({f"WEBTRACE_{name}": value})
 
 
+def test_a_list_of_checkpoints_makes_an_engine_for_each(tmp_path: Path) -> None:
+    folder = tmp_path / "Qwen2.5-tiny"
+    folder.mkdir()
+    odd = tmp_path / "me@home.gguf"
+    odd.touch()
+    listed = {"WEBTRACE_MODEL": f"/m/a.gguf@int4, /m/a.gguf@float32,{folder},{odd}", "WEBTRACE_KERNEL": "int8"}
+    engines = EngineSettings.all_from_environment(listed)
+    assert [engine.model_name for engine in engines] == ["a@int4", "a@float32", "Qwen2.5-tiny", "me@home"]
+    assert [engine.kernel for engine in engines] == ["int4", "float32", "int8", "int8"]
+    assert [EngineSettings.from_environment(engine.to_environment()) for engine in engines] == engines
+    assert len(EngineSettings.all_from_environment({})) == 1
+
+
+@pytest.mark.parametrize(
+    ("listed", "problem"),
+    [("/m/a.gguf,,/m/b.gguf", "an empty place"), ("/m/a.gguf,/n/a.gguf", "names a twice")],
+)
+def test_a_list_that_cannot_be_told_apart_is_refused(listed: str, problem: str) -> None:
+    with pytest.raises(BadSetting, match=f"WEBTRACE_MODEL .*{problem}"):
+        EngineSettings.all_from_environment({"WEBTRACE_MODEL": listed})
+
+
 def test_the_fake_engine_honours_stops_and_limits() -> None:
     fake = FakeEngine(byte_tokenizer(), "one two three", 10_000)
     outcomes = run(fake, request("a", [1], max_tokens=100, stop=["two"]), request("b", [1], max_tokens=3))

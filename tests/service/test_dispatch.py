@@ -207,6 +207,15 @@ def busy(worker_id: str, num_running: int = 0, num_free_blocks: int = 64, **more
     return worker
 
 
+def test_auto_is_the_first_model_of_a_list_however_busy() -> None:
+    first, second = busy("a", 5), busy("b", place=1, model={**MODEL, "name": "second"})
+    choice = choose(second, first, requested="auto")
+    assert choice.worker == first
+    assert choice.candidates[0].reason.endswith("model number 2 of its list")
+    assert choose(second, first, requested="second").worker == second
+    assert choose(second, requested="auto").worker == second
+
+
 def test_the_least_busy_worker_with_the_model_is_chosen() -> None:
     other = busy("other", model={**MODEL, "name": "large"})
     choice = choose(busy("a", 3), busy("b", 1), other, requested="tiny")

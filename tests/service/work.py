@@ -29,8 +29,8 @@ def ready(**fields: object) -> Ready:
     return Ready(**{**values, **fields})  # type: ignore[arg-type]
 
 
-def make_worker(worker_id: str = "w1", **fields: object) -> Worker:
-    return workers.register(worker_id=worker_id, name=f"elsewhere {worker_id}", ready=ready(**fields))
+def make_worker(worker_id: str = "w1", place: int = 0, **fields: object) -> Worker:
+    return workers.register(worker_id=worker_id, name=f"elsewhere {worker_id}", ready=ready(**fields), place=place)
 
 
 def make_waiting(owner: User, text: str = "Tell me one", **message: object) -> Response:

@@ -72,7 +72,7 @@ def test_a_database_address() -> None:
 def test_every_variable_is_documented() -> None:
     variable = re.compile(r"\benv\.\w+\(\s*\"([A-Z_]+)\"")
     read = set(variable.findall((ROOT / "webtrace/settings.py").read_text()))
-    assert "WEBTRACE_MODEL" in read
+    assert "WEBTRACE_KERNEL" in read
     read |= set(EngineSettings.from_environment({}).to_environment())
     documented = set(re.findall(r"`([A-Z_]+)`", (ROOT / "docs/operating.md").read_text()))
     assert read - documented == set()

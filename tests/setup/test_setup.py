@@ -54,7 +54,7 @@ def test_a_model_that_is_not_there_ends_in_one_sentence(data: Path) -> None:
     done = manage("setup", WEBTRACE_DATA=str(data), WEBTRACE_MODEL="/nowhere/model.gguf")
     assert done.returncode != 0
     assert done.stderr.strip() == (
-        "CommandError: WEBTRACE_MODEL is /nowhere/model.gguf, which does not exist: correct or unset it."
+        "CommandError: WEBTRACE_MODEL names /nowhere/model.gguf, which does not exist: correct or unset it."
     )
     assert not (data / "webtrace.sqlite3").exists()
 

@@ -47,12 +47,12 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 
 @csrf_exempt
 async def models(request: HttpRequest) -> HttpResponse:
-    """The models of the living workers."""
+    """The models of the living workers, the one that `auto` stands for first."""
     try:
         await in_database(_principal, request, "GET")
     except Problem as problem:
         return failure(problem)
-    alive: list[Worker] = await in_database(lambda: list(workers.alive()))
+    alive: list[Worker] = await in_database(workers.by_preference)
     since = {worker.model: int(worker.started_at.timestamp()) for worker in alive}
     data = [
         {"id": name, "object": "model", "created": created, "owned_by": "webtrace"} for name, created in since.items()

@@ -10,6 +10,7 @@ from django.conf import settings
 
 from webtrace.conversations.models import Response
 from webtrace.dispatch.models import Worker
+from webtrace.dispatch.workers import place_of
 from webtrace.reports import WorkerChoice
 
 # A worker that has this conversation's earlier turns in its cache may be this many responses busier and still win.
@@ -38,6 +39,8 @@ def choose(
 ) -> Choice:
     """The least busy living worker that has the model; an equal region and a warm prefix count for it.
 
+    Who asks for `auto` gets the model that stands first in its operator's list.
+
     `impatient` names a worker that takes the job whoever is best, because it has waited too long already.
     """
     everyone = list(workers)
@@ -54,9 +57,9 @@ def choose(
     return Choice(best, candidates, f"{chosen.name}: {chosen.reason}{why}")
 
 
-def _rank(worker: Worker, previous: str | None) -> tuple[bool, int, int, str]:
+def _rank(worker: Worker, previous: str | None) -> tuple[bool, int, int, int, str]:
     busy = worker.num_running + worker.num_waiting - (PREFIX_BONUS if worker.pk == previous else 0)
-    return worker.region != settings.REGION, busy, -worker.num_free_blocks, worker.pk
+    return worker.region != settings.REGION, place_of(worker), busy, -worker.num_free_blocks, worker.pk
 
 
 def _row(worker: Worker, best: Worker | None, requested: str, previous: str | None, now: datetime) -> WorkerChoice:
@@ -65,6 +68,8 @@ def _row(worker: Worker, best: Worker | None, requested: str, previous: str | No
     else:
         busy = worker.num_running + worker.num_waiting
         reason = f"responses before this one: {busy}; free blocks: {worker.num_free_blocks}"
+        if place_of(worker):
+            reason += f", model number {place_of(worker) + 1} of its list"
         if worker.region != settings.REGION:
             reason += f", other region than {settings.REGION}"
         if worker.pk == previous:

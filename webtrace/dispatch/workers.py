@@ -29,13 +29,13 @@ class Load:
     num_free_blocks: int = 0
 
 
-def register(*, worker_id: str, name: str, ready: Ready) -> Worker:
-    """Enter a worker whose engine is ready (again)."""
+def register(*, worker_id: str, name: str, ready: Ready, place: int = 0) -> Worker:
+    """Enter a worker whose engine is ready (again); `place` is that of its model in its operator's list."""
     columns: dict[str, Any] = {
         "name": name,
         "region": settings.REGION,
         "model": ready.model["name"],
-        "model_info": ready.model,
+        "model_info": {**ready.model, "place": place},
         "fingerprint": ready.fingerprint,
         "device": ready.device,
         "kernel": ready.kernel,
@@ -67,6 +67,16 @@ def stop(*, worker_id: str) -> None:
 def alive() -> QuerySet[Worker]:
     """Workers seen within their lease."""
     return Worker.objects.filter(stopped_at=None, seen_at__gte=Now() - datetime.timedelta(seconds=settings.LEASE_S))
+
+
+def place_of(worker: Worker) -> int:
+    """The place of its model in its operator's list: 0 is the preferred one."""
+    return int(worker.model_info.get("place", 0))
+
+
+def by_preference() -> list[Worker]:
+    """The living workers, those of preferred models first, then the newest."""
+    return sorted(alive().order_by("-started_at"), key=place_of)
 
 
 def description(worker: Worker) -> dict[str, Any]:

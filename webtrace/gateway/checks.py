@@ -259,7 +259,8 @@ def _check_branch_alone(message: ResponseCreate) -> None:
 
 def _check_sampling(verdict: Verdict) -> None:
     sampling = verdict.incoming.message.sampling
-    vocabularies = [size for worker in verdict.workers if (size := worker.model_info.get("vocabulary"))]
+    able = [worker for worker in verdict.workers if verdict.incoming.message.model in ("auto", worker.model)]
+    vocabularies = [size for worker in able if (size := worker.model_info.get("vocabulary"))]
     problems = inference.parameters.validate(sampling, max(vocabularies, default=2**31))
     if sampling.top_k > LARGEST_TOP_K:
         problems.append(inference.parameters.FieldError("top_k", f"must be at most {LARGEST_TOP_K}"))

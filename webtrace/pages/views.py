@@ -90,8 +90,5 @@ def _principal(request: HttpRequest) -> Principal | None:
 
 
 def _model() -> dict[str, Any] | None:
-    """Dimensions and name of the newest living worker's model."""
-    worker = workers.alive().order_by("-started_at").first()
-    if worker is None:
-        return None
-    return workers.description(worker)
+    """Dimensions and name of the preferred model, of the newest living worker that has it."""
+    return next(map(workers.description, workers.by_preference()), None)

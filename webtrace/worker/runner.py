@@ -26,7 +26,6 @@ from webtrace.database import DatabaseThread
 from webtrace.dispatch import bell, jobs, routing, workers
 from webtrace.dispatch.holds import asked_of
 from webtrace.dispatch.models import Worker
-from webtrace.dispatch.sweep import sweep_forever
 from webtrace.events import ErrorBody, TraceStage
 from webtrace.prompt import Assembler
 from webtrace.storage_problem import storage_problem, until_stored
@@ -48,8 +47,10 @@ STOP_GRACE_S = 5.0
 class Runner:
     """The worker's life. Rings come in through `ring` and `cancel`, which return at once."""
 
-    def __init__(self, launch: Launch, tokenizer: Tokenizer) -> None:
+    def __init__(self, launch: Launch, tokenizer: Tokenizer, place: int = 0) -> None:
+        """`place` in the list of checkpoints that its operator names: who asks for no model gets the first."""
         self.worker_id = uuid4().hex
+        self._place = place
         self.engine = Engine(launch, self._on_ready)
         self._tokenizer = tokenizer
         self._template = ChatTemplate(tokenizer)
@@ -64,7 +65,7 @@ class Runner:
 
     async def run(self) -> None:
         """Work until cancelled; then `stop` has been called."""
-        await asyncio.gather(self.engine.run(), self._recorder.run(), self._beat(), sweep_forever())
+        await asyncio.gather(self.engine.run(), self._recorder.run(), self._beat())
 
     async def stop(self) -> None:
         """Take nothing more; what runs ends `interrupted` with the text it has."""
@@ -200,7 +201,7 @@ class Runner:
 
     async def _on_ready(self, ready: Ready) -> None:
         name = workers.name_of_this_process()
-        register = partial(workers.register, worker_id=self.worker_id, name=name, ready=ready)
+        register = partial(workers.register, worker_id=self.worker_id, name=name, ready=ready, place=self._place)
         self._worker = await until_stored(partial(self._lease.run, register), "This worker could not be registered")
         logger.info(
             "Worker %s is ready: %s, %s on %s.", self.worker_id, ready.model["name"], ready.kernel, ready.device

@@ -1,9 +1,10 @@
-"""A whole worker as `serve` and `runworker` start it: the runner, its channels, its engine."""
+"""Whole workers as `serve` and `runworker` start them, one for each checkpoint: runner, channels, engine."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 from channels.layers import get_channel_layer
 from channels.worker import Worker as ChannelsWorker
@@ -12,6 +13,7 @@ from inference.process import EngineProcess
 from inference.settings import EngineSettings
 from inference.text import Tokenizer
 from webtrace.dispatch import bell
+from webtrace.dispatch.sweep import sweep_forever
 from webtrace.worker.consumer import InferenceConsumer
 from webtrace.worker.runner import Runner
 
@@ -20,9 +22,16 @@ logger = logging.getLogger(__name__)
 LISTEN_AGAIN_S = 1.0
 
 
-def make_runner() -> Runner:
-    """A runner with the engine and tokenizer that the environment names. Raises ValueError with what is wrong."""
-    settings = EngineSettings.from_environment()
+def make_runners() -> list[Runner]:
+    """A runner for each checkpoint that the environment names, the preferred one first.
+
+    Raises ValueError with what is wrong.
+    """
+    everyone = EngineSettings.all_from_environment()
+    return [_make_runner(settings, place) for place, settings in enumerate(everyone)]
+
+
+def _make_runner(settings: EngineSettings, place: int) -> Runner:
     try:
         tokenizer = Tokenizer.load(settings.model, settings.text_cache)
     except (ValueError, OSError) as problem:
@@ -31,16 +40,17 @@ def make_runner() -> Runner:
     async def launch() -> EngineProcess:
         return await EngineProcess.start(settings)
 
-    return Runner(launch, tokenizer)
+    return Runner(launch, tokenizer, place)
 
 
-async def work(runner: Runner, stop: asyncio.Event) -> None:
-    """Listen and work until `stop` is set, then leave in good order. Raises EngineGone if no engine comes up."""
-    working = asyncio.gather(_listen(runner), runner.run())
+async def work(runners: Sequence[Runner], stop: asyncio.Event) -> None:
+    """Listen and work until `stop` is set, then leave in good order. Raises EngineGone if an engine never comes up."""
+    lives = (life for runner in runners for life in (_listen(runner), runner.run()))
+    working = asyncio.gather(sweep_forever(), *lives)
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
-    await runner.stop()
+    await asyncio.gather(*(runner.stop() for runner in runners))
     if working.done():
         await working  # it only ends by itself with an exception
     working.cancel()

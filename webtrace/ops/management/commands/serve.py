@@ -1,4 +1,4 @@
-"""`manage.py serve`: the whole service in one process and one engine child."""
+"""`manage.py serve`: the whole service in one process and an engine child for each checkpoint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from webtrace.dispatch import workers
 from webtrace.dispatch.sweep import sweep_and_tell
 from webtrace.ops.request_bodies import bound_bodies
 from webtrace.worker.runner import Runner
-from webtrace.worker.service import make_runner, work
+from webtrace.worker.service import make_runners, work
 
 logger = logging.getLogger(__name__)
 
@@ -39,11 +39,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            runner = make_runner()
+            runners = make_runners()
         except ValueError as problem:
             raise CommandError(str(problem)) from problem
         workers.stop_dead_neighbours()
-        service = _Service(runner, self)
+        service = _Service(runners, self)
         service.server = server = Server(
             application=get_default_application(),
             endpoints=build_endpoint_description_strings(host=options["host"], port=options["port"]),
@@ -65,8 +65,8 @@ class Command(BaseCommand):
 class _Service:
     """What runs on the server's event loop beside the server."""
 
-    def __init__(self, runner: Runner, command: BaseCommand) -> None:
-        self._runner = runner
+    def __init__(self, runners: list[Runner], command: BaseCommand) -> None:
+        self._runners = runners
         self._command = command
         self.server: Server | None = None
         self.problem: str | None = None
@@ -90,7 +90,7 @@ class _Service:
         try:
             Hub.current()
             await sweep_and_tell()
-            await work(self._runner, self._stop)
+            await work(self._runners, self._stop)
         except EngineGone as problem:
             self.problem = str(problem)
         except Exception:

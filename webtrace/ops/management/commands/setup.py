@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, transaction
 
 from inference.checkpoint.fetch import CHAT_MODEL, SENTENCE_ENCODER, FetchError, Source, fetch, verify
+from inference.settings import BadSetting, EngineSettings
 from webtrace import environment as env
 from webtrace.ops.probe import ProbeError, probe, processor
 
@@ -45,8 +46,9 @@ class Command(BaseCommand):
 
     def _fetch(self, *, verify_too: bool) -> None:
         models = settings.DATA_DIR / "models"
-        if not Path(settings.MODEL_PATH).exists() and env.text("WEBTRACE_MODEL"):
-            raise CommandError(f"WEBTRACE_MODEL is {settings.MODEL_PATH}, which does not exist: correct or unset it.")
+        for engine in _engines():
+            if env.text("WEBTRACE_MODEL") and not engine.model.exists():
+                raise CommandError(f"WEBTRACE_MODEL names {engine.model}, which does not exist: correct or unset it.")
         for source in _sources():
             try:
                 fetch(source, models, say=self._say)
@@ -62,21 +64,25 @@ class Command(BaseCommand):
 
     def _probe(self) -> None:
         self._say(f"Machine: {processor()}")
-        try:
-            facts = probe(
-                Path(settings.MODEL_PATH),
-                device=env.text("WEBTRACE_DEVICE", "auto"),
-                kernel=env.text("WEBTRACE_KERNEL", "auto"),
-                remembered=settings.DATA_DIR / "probe.json",
-            )
-        except ProbeError as error:
-            raise CommandError(str(error)) from error
-        for name, value in facts.items():
-            self._say(f"  {name}: {value}")
+        for engine in _engines():
+            remembered = settings.DATA_DIR / f"probe-{engine.model_name}.json"
+            try:
+                facts = probe(engine.model, device=engine.device, kernel=engine.kernel, remembered=remembered)
+            except ProbeError as error:
+                raise CommandError(str(error)) from error
+            for name, value in facts.items():
+                self._say(f"  {name}: {value}")
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()  # pip writes to the same terminal from another process
+
+
+def _engines() -> list[EngineSettings]:
+    try:
+        return EngineSettings.all_from_environment()
+    except BadSetting as error:
+        raise CommandError(str(error)) from error
 
 
 def _sources() -> list[Source]:

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from inference.process import EngineGone
 from webtrace.dispatch import bell, workers
-from webtrace.worker.service import make_runner, work
+from webtrace.worker.service import make_runners, work
 
 
 class Command(BaseCommand):
@@ -36,6 +36,7 @@ class Command(BaseCommand):
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        runner = make_runner()
-        self.stdout.write(f"Worker {runner.worker_id} loads its engine.")
-        await work(runner, stop)
+        runners = make_runners()
+        for runner in runners:
+            self.stdout.write(f"Worker {runner.worker_id} loads its engine.")
+        await work(runners, stop)
