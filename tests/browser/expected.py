@@ -53,7 +53,7 @@ def request(known: Known) -> Values:
 
 
 def gateway(known: Known) -> Values:
-    return {"remaining": known.limit - 1, "checks_passed": 8}
+    return {"remaining": known.remaining, "checks_passed": 8}
 
 
 def prompt(known: Known) -> Values:
@@ -310,7 +310,7 @@ def output_safety(known: Known) -> Values:
 
 
 def stream(known: Known) -> Values:
-    """What the socket received, and the moments of the steps in the log."""
+    """What the socket received, and the moments of the steps in the log, which are told to the microsecond."""
     pieces = [event["delta"] for event in known.journey.received if event["type"] == "response.output_text.delta"]
     moments = [step["timing"]["at_ms"] for step in known.journey.steps]
     gaps = np.diff(moments).tolist()
@@ -318,8 +318,8 @@ def stream(known: Known) -> Values:
         "num_chunks": len(pieces),
         "browser_chunks": len(pieces),
         "num_bytes": sum(len(piece.encode()) for piece in pieces),
-        "inter_token_ms_median": pytest.approx(statistics.median(gaps), rel=1e-6),
-        "tokens_per_second": pytest.approx(1000 * len(gaps) / (moments[-1] - moments[0]), rel=1e-6),
+        "inter_token_ms_median": pytest.approx(statistics.median(gaps), abs=2e-3),
+        "tokens_per_second": pytest.approx(1000 * len(gaps) / (moments[-1] - moments[0]), rel=1e-5),
     }
 
 

@@ -99,7 +99,7 @@ class Known:
 
     journey: Journey
     kernel: str
-    limit: int
+    remaining: int  # answers the guest may still ask for, as the service says afterwards
     stored: Stored
     weights: Weights
     exact: Pass
@@ -116,7 +116,7 @@ class Known:
         return cls(
             journey=journey,
             kernel=kernel,
-            limit=int(site.environment["WEBTRACE_GUEST_ANSWERS_PER_HOUR"]),
+            remaining=journey.get("me")["limit"]["remaining"],
             stored=stored,
             weights=weights,
             exact=forward(weights, stored.token_ids[:-1], LAYER),
