@@ -11,28 +11,31 @@ import numpy as np
 import safetensors.numpy
 from django.conf import settings
 
+from inference.settings import EngineSettings
 from webtrace.worker.engine import EngineFailed
 
 LIMIT_S = 240
 NICE = 15  # answers come first
 
-_lesson: asyncio.Task[bytes] | None = None
+_lessons: dict[str, asyncio.Task[bytes]] = {}
 
 
-async def training() -> bytes:
+async def training(model: str) -> bytes:
     """attention, feed_forward [n_layers]: lengths of the gradients; the rest of inference.training's results beside.
 
-    It is the same for everybody, so it runs once for a worker; whoever asks meanwhile waits for the same one. Raises
+    It is the same for everybody, so it runs once for a model; whoever asks meanwhile waits for the same one. Raises
     EngineFailed.
     """
-    global _lesson
-    if _lesson is None or (_lesson.done() and (_lesson.cancelled() or _lesson.exception())):
-        _lesson = asyncio.create_task(_run())
-    return await asyncio.shield(_lesson)
+    lesson = _lessons.get(model)
+    if lesson is None or (lesson.done() and (lesson.cancelled() or lesson.exception())):
+        lesson = _lessons[model] = asyncio.create_task(_run(model))
+    return await asyncio.shield(lesson)
 
 
-async def _run() -> bytes:
-    command = (sys.executable, "-m", "inference.training", settings.MODEL_PATH)
+async def _run(model: str) -> bytes:
+    served = EngineSettings.all_from_environment()
+    checkpoint = next((one.model for one in served if one.model_name == model), served[0].model)
+    command = (sys.executable, "-m", "inference.training", str(checkpoint))
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, preexec_fn=lambda: os.nice(NICE), cwd=settings.BASE_DIR
     )

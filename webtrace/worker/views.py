@@ -73,7 +73,7 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokeni
     if slug == "sentence":
         return ViewResult(body=await sentence(request.response_id, engine))
     if slug == "training":
-        return ViewResult(body=await training())
+        return ViewResult(body=await training(engine.require().model["name"]))
     _refuse_unreleased(slug, asked, subject)
     other = None
     if asked.other is not None:
