@@ -16,8 +16,9 @@ from inference.views import VIEWS, Trace, rebuild
 
 logger = logging.getLogger(__name__)
 MAX_REPLY_BYTES = 1 << 20
-MAX_REBUILT = 2
-"""Recomputed responses that are kept, least recently looked-at first out: as many as a comparison needs."""
+REBUILT_SHARE = 4
+"""Recomputed responses are kept in this part of the residual pool's memory beside it, least recently looked-at first
+out; the one looked at last is kept whatever it takes."""
 
 Pause = Callable[[], None]
 
@@ -28,6 +29,14 @@ class Viewer:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._rebuilt: OrderedDict[Hashable, Trace] = OrderedDict()
+        cache, residuals = engine.cache, engine.residuals
+        num_bytes = residuals.num_blocks * residuals.bytes_per_block // REBUILT_SHARE
+        self._most_rebuilt = num_bytes // (cache.bytes_per_token + residuals.bytes_per_token)
+
+    @property
+    def _num_rebuilt(self) -> int:
+        """Positions of all recomputed responses that are kept."""
+        return sum(trace.length for trace in self._rebuilt.values())
 
     def answer(self, request: ViewRequest, pause: Pause) -> ViewReply:
         """`pause` is called between the pieces of what takes long, so that running responses go on."""
@@ -98,9 +107,9 @@ class Viewer:
         key = _key(subject)
         kept = self._rebuilt.pop(key, None)
         if kept is None:
-            while len(self._rebuilt) >= MAX_REBUILT:
-                self._rebuilt.popitem(last=False)  # its memory may be needed for the next
             engine = self._engine
+            while self._rebuilt and self._num_rebuilt + len(token_ids) > self._most_rebuilt:
+                self._rebuilt.popitem(last=False)
             blank = Trace(engine.decoder, engine.cache, engine.residuals, (), token_ids, subject.num_prompt_tokens)
             blank = replace(blank, decoded_prefix=tuple(subject.decoded_prefix), pause=pause)
             kept = rebuild(blank, subject.logprobs)

@@ -286,3 +286,40 @@ def test_what_needs_a_pass_over_all_positions_is_not_quick() -> None:
     assert not viewers[0].is_quick(ask(recorded, "kv_cache"))
     assert viewers[0].is_quick(ask(recorded, "ablation", layers="1"))
     assert not viewers[0].is_quick(ask(recorded, "ablation", layers="1", everywhere=True))
+
+
+def test_what_was_looked_at_least_recently_makes_room_and_is_recomputed_when_asked_for_again() -> None:
+    """Nine blocks in all, six with room for residual streams, three for each response."""
+    engine = tiny_engine(num_blocks=9, num_traced=6)
+    viewer = Viewer(engine)
+    asked: dict[str, ViewRequest] = {}
+    for name in ("a", "b"):
+        prompt = list(f"{name} {PROMPT}".encode())
+        outcome = run(engine, request(name, prompt, max_tokens=6))[name]
+        told = subject(engine, [*prompt, *outcome.token_ids], name, num_prompt_tokens=len(prompt))
+        asked[name] = ViewRequest("q", "softmax", {"layer": 1}, told)
+
+    def provenance(name: str) -> str:
+        return str(read(viewer.answer(asked[name], nothing))[0]["provenance"])
+
+    assert (provenance("b"), provenance("a")) == ("derived", "derived")
+    assert run(engine, request("c", f"c {PROMPT}", max_tokens=6))["c"].started[0].recorded
+    assert (provenance("a"), provenance("b")) == ("derived", "rebuilt")
+
+
+def test_recomputed_responses_are_kept_within_their_budget() -> None:
+    engine = tiny_engine(num_blocks=32)
+    viewer = Viewer(engine)
+    most = 32 * engine.residuals.bytes_per_block // 4
+    size = 100 * (engine.cache.bytes_per_token + engine.residuals.bytes_per_token)
+    num_kept = most // size
+    assert num_kept >= 2
+    told = [subject(engine, [number] * 100, f"r{number}", num_prompt_tokens=90) for number in range(num_kept + 1)]
+    asked = [ViewRequest("q", "softmax", {}, one) for one in told]
+    for one in (*asked[:-1], asked[0], asked[-1]):
+        assert viewer.answer(one, nothing).body is not None
+    assert [viewer.is_quick(one) for one in asked] == [True, False, *[True] * (num_kept - 1)]
+    long = ViewRequest("q", "softmax", {}, subject(engine, [1] * 500, "long", num_prompt_tokens=490))
+    assert 100 * num_kept < 500
+    assert viewer.answer(long, nothing).body is not None
+    assert [viewer.is_quick(one) for one in (*asked, long)] == [False] * (num_kept + 1) + [True]
