@@ -56,6 +56,7 @@ class BlockAllocator:
         self.block_size = block_size
         self._cut = cut
         self._references = [0] * num_blocks
+        self._times_handed_out = [0] * num_blocks
         self._cuts: OrderedDict[Digest, Cut] = OrderedDict()  # least recently used first
         self._cut_of: dict[int, Cut] = {}
 
@@ -87,12 +88,17 @@ class BlockAllocator:
         for block in chosen:
             self._forget(block)
             self._references[block] = 1
+            self._times_handed_out[block] += 1
         return chosen
 
     def share(self, blocks: Iterable[int]) -> None:
         """One more user of blocks that are in use or hold a cut."""
         for block in blocks:
             self._references[block] += 1
+
+    def times_handed_out(self, blocks: Iterable[int]) -> list[int]:
+        """Unchanged as long as nobody else can have written into the blocks."""
+        return [self._times_handed_out[block] for block in blocks]
 
     def release(self, blocks: Iterable[int]) -> None:
         """One user less. A cut in the blocks stays findable until they are handed out again."""

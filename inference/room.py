@@ -152,10 +152,7 @@ class Room:
             if allocator.num_free_below(limit) >= least:
                 break
             self._move_aside(user)
-        num_free = allocator.num_free_below(limit)
-        if num_free < least:  # a view reads what would have been free
-            return False
-        sequence.blocks += allocator.allocate(min(most, num_free), traced=traced)
+        sequence.blocks += allocator.allocate(min(most, allocator.num_free_below(limit)), traced=traced)
         return True
 
     def _move_aside(self, sequence: Sequence) -> None:

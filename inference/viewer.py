@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from contextlib import ExitStack
 from dataclasses import replace
 
 from inference.engine import Engine
 from inference.messages import Subject, ViewReply, ViewRequest
 from inference.query import QueryError, parse_query
 from inference.sequence import Sequence
-from inference.views import VIEWS, Trace, rebuild
+from inference.views import VIEWS, Trace, View, rebuild
 
 logger = logging.getLogger(__name__)
 MAX_REPLY_BYTES = 1 << 20
@@ -41,11 +40,7 @@ class Viewer:
     def answer(self, request: ViewRequest, pause: Pause) -> ViewReply:
         """`pause` is called between the pieces of what takes long, so that running responses go on."""
         try:
-            query = parse_query(request.slug, request.query)
-            with ExitStack() as held:
-                other = None if request.other is None else self._trace(request.other, pause, held)
-                trace = self._trace(request.subject, pause, held, other)
-                body = VIEWS[request.slug](trace, query).to_bytes()
+            body = self._view(request, pause).to_bytes()
             if len(body) > MAX_REPLY_BYTES:
                 raise QueryError("query", f"{len(body)} bytes; at most {MAX_REPLY_BYTES} at once: ask for a part")
         except QueryError as error:
@@ -54,6 +49,17 @@ class Viewer:
             logger.exception("View %s failed.", request.slug)
             return ViewReply(request.request_id, error=f"The view failed: {error}")
         return ViewReply(request.request_id, body=body)
+
+    def _view(self, request: ViewRequest, pause: Pause) -> View:
+        """Nobody who runs waits for blocks that a view reads: if they were given away meanwhile, it is made again, from
+        a recomputation."""
+        query = parse_query(request.slug, request.query)
+        while True:
+            other = None if request.other is None else self._trace(request.other, pause)
+            trace = self._trace(request.subject, pause, other)
+            view = VIEWS[request.slug](trace, query)
+            if trace.is_intact() and (other is None or other.is_intact()):
+                return view
 
     def is_quick(self, request: ViewRequest) -> bool:
         """Whether the answer needs no pass over all positions."""
@@ -69,8 +75,8 @@ class Viewer:
         sequence = self._engine.scheduler.find(subject.response_id)
         return sequence if sequence is not None and sequence.record and sequence.blocks else None
 
-    def _trace(self, subject: Subject, pause: Pause, held: ExitStack, other: Trace | None = None) -> Trace:
-        """What is recorded of the response, its blocks kept from others until `held` is closed; else a rebuilt one."""
+    def _trace(self, subject: Subject, pause: Pause, other: Trace | None = None) -> Trace:
+        """What is recorded of the response, or else a rebuilt one."""
         engine = self._engine
         if subject.fingerprint != engine.decoder.fingerprint:
             was, now = subject.fingerprint, engine.decoder.fingerprint
@@ -83,8 +89,7 @@ class Viewer:
             return self._rebuild(subject, pause, other)
         allocator = engine.scheduler.allocator
         blocks = sequence.blocks[: allocator.num_needed(sequence.num_computed)]
-        allocator.share(blocks)
-        held.callback(allocator.release, blocks)
+        times = allocator.times_handed_out(blocks)
         # The asker names the tokens that may be seen; the sequence can be ahead of them.
         seen = tuple(sequence.token_ids[: len(subject.token_ids)])
         return Trace(
@@ -98,6 +103,7 @@ class Viewer:
             decoded_prefix=tuple(sequence.decoded_prefix),
             pause=pause,
             other=other,
+            is_intact=lambda: allocator.times_handed_out(blocks) == times,
         )
 
     def _rebuild(self, subject: Subject, pause: Pause, other: Trace | None) -> Trace:

@@ -9,7 +9,7 @@ import torch
 
 from inference.cache import KVCache, ResidualPool
 from inference.model.decoder import CUT, Chunk
-from inference.views.trace import ROWS_AT_ONCE, Agreement, Trace
+from inference.views.trace import ROWS_AT_ONCE, Agreement, Trace, always
 
 NUM_DECODED = 32
 """Decoded tokens that share a pass: each attends by itself, which is most of the work."""
@@ -31,7 +31,9 @@ def rebuild(trace: Trace, logprobs: Sequence[float | None] = ()) -> Trace:
     for chunks in _replay(trace, range(num_blocks)):
         for _ in decoder.layer_by_layer(chunks, cache, residuals):
             trace.pause()
-    whole = replace(trace, cache=cache, residuals=residuals, blocks=range(num_blocks), provenance="rebuilt")
+    whole = replace(
+        trace, cache=cache, residuals=residuals, blocks=range(num_blocks), provenance="rebuilt", is_intact=always
+    )
     return replace(whole, agreement=_compare(whole, logprobs))
 
 

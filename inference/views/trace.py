@@ -27,6 +27,11 @@ def no_pause() -> None:
     """Nothing else to do meanwhile."""
 
 
+def always() -> bool:
+    """Memory of its own."""
+    return True
+
+
 @dataclass(frozen=True)
 class Agreement:
     """The answer's raw log-probabilities, recorded by the run and recomputed."""
@@ -60,6 +65,8 @@ class Trace:
     """Called between the pieces of what takes longer than a step, so that running responses go on."""
     other: Trace | None = None
     """The second response of a comparison."""
+    is_intact: Callable[[], bool] = always
+    """Whether nobody else can have written into the blocks since this was made."""
 
     @property
     def length(self) -> int:
