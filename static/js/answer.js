@@ -1,7 +1,7 @@
 /** One answer: its honest state, the growing text, the finished form, the tokens beneath, and what to do with it. */
 
 import { look } from "./conversation.js";
-import { element, setServerHtml, setText } from "./dom.js";
+import { element, setServerHtml } from "./dom.js";
 import { createChips } from "./chips.js";
 import { createFeedback } from "./feedback.js";
 import { duration, plural, wait } from "./format.js";

@@ -2,7 +2,7 @@
 
 import * as api from "../api.js";
 import { cosine } from "../arithmetic.js";
-import { element, swap } from "../dom.js";
+import { element } from "../dom.js";
 import { count, number, percent, plural, shape, short } from "../format.js";
 import { chosenKey } from "../keys.js";
 import { selectionLink } from "../links.js";

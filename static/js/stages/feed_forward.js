@@ -43,7 +43,6 @@ function drawNeurons(host, context) {
         ]),
       }),
       strip(output.data, { name: `the update: all activations through the down matrix${info.post_norm ? ", brought to a common size" : ""}` }),
-      note("A neuron has no name. Each answers to many unrelated things, and what it writes is read together with all others."),
     ];
   });
 }

@@ -41,7 +41,7 @@ export function draw(host, context) {
           ["in the engine", data.events.map(([name, ms]) => `${name.replace("_", " ")} ${duration(ms)}`).join(", "), ""],
         ],
       }),
-      note("A later token depends on all earlier ones, so decode goes one by one; the prompt is known as a whole, so prefill takes many together. The cache holds this text only: it is no memory of other conversations."),
+      note("A later token depends on all earlier ones, so decode goes one by one; the prompt is known as a whole, so prefill takes many together."),
     ]),
     fromViews(proof, context, ({ report, steps }) => report && steps.length > 0 && { proof: ["kv_cache", { step: steps.length - 1, top: 5 }] }, ({ proof: { info, tensors } }) => [
       heading("The cache changed nothing"),

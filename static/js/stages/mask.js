@@ -46,7 +46,7 @@ export function draw(host, context) {
           ],
         })),
       }),
-      note("A forbidden score becomes minus infinity, whose exponential is exactly 0. Which cells are forbidden follows from the order of positions alone, not from any text."),
+      note("A forbidden score becomes minus infinity, whose exponential is exactly 0."),
     ];
   });
 }

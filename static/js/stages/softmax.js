@@ -131,7 +131,6 @@ function drawGrid(host, context) {
         );
       })),
       legend("sequential", ["0", number(info.colour_maximum, 3)], `${info.colour_leaves_out ? `The range leaves out ${info.colour_leaves_out}. ` : ""}${info.positions_per_cell > 1 ? `A cell is the largest of ${info.positions_per_cell} × ${info.positions_per_cell} weights.` : ""}`),
-      note("One head proves nothing by itself: the layers after it read its output together with all others."),
     );
   }
   const life = followViews(host, context, query, (views) => {

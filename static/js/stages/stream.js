@@ -1,6 +1,6 @@
 /** Stage 26: the answer in small frames: what the worker measured, and what this browser measured. */
 
-import { count, duration, number, plural } from "../format.js";
+import { count, duration, number } from "../format.js";
 import { agrees, facts, fold, fromContext, keptCharts, note, quantity, table } from "../parts.js";
 import { lines } from "../charts.js";
 

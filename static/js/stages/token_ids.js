@@ -28,7 +28,6 @@ export function draw(host, context) {
         ["smallest and largest", [quantity("smallest", data.smallest, count), " and ", quantity("largest", data.largest, count)]],
       ]),
       chips(tokens, (token) => ({ note: String(token.id) })),
-      note("Labels, not quantities: neither their sum nor their average means anything. They say which row of the embedding table comes next."),
       fold("ids", "As a table", () => table({
         name: "ids", caption: "Position, token, id",
         columns: [{ title: "position" }, { title: "token" }, { title: "id", numeric: true }, { title: "kind" }],
