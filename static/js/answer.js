@@ -19,7 +19,7 @@ export function createAnswer({ record, versions, again, branch }) {
   const state = element("p", { class: "answer-state" });
   const chips = createChips(record, branch);
   const feedback = createFeedback(record);
-  const copy = iconButton("copy", "Copy the answer", { onclick: () => copyAnswer(record, copy) });
+  const copy = copyButton("Copy the answer", () => record.text);
   const share = iconButton("share", "Share or save", { onclick: () => openShare(record, { mayShare: again !== null }) });
   const inside = element("button", { type: "button", class: "quiet", onclick: () => look(record) }, "Look inside");
   const tools = element(
@@ -45,6 +45,7 @@ export function createAnswer({ record, versions, again, branch }) {
       shownHtml = record.html;
       setServerHtml(finished, record.html);
       for (const block of finished.children) block.dir = "auto";
+      for (const code of finished.querySelectorAll("pre")) code.prepend(copyButton("Copy the code", () => code.querySelector("code").textContent));
     }
     finished.hidden = active || !record.html;
     text.hidden = !finished.hidden || record.text === "";
@@ -121,12 +122,18 @@ function remedies({ error }) {
   return [" ", element("a", { href: "/accounts/signup/" }, "Sign up for a wider limit"), " and keep this conversation."];
 }
 
-async function copyAnswer(record, button) {
-  try {
-    await navigator.clipboard.writeText(record.text);
-    button.dataset.done = "copied";
-  } catch {
-    button.dataset.done = "not allowed by the browser";
-  }
-  button.addEventListener("blur", () => delete button.dataset.done, { once: true });
+/** A button that copies what `text()` gives, and says whether it could. */
+function copyButton(label, text) {
+  const button = iconButton("copy", label, {
+    async onclick() {
+      try {
+        await navigator.clipboard.writeText(text());
+        button.dataset.done = "copied";
+      } catch {
+        button.dataset.done = "not allowed by the browser";
+      }
+      button.addEventListener("blur", () => delete button.dataset.done, { once: true });
+    },
+  });
+  return button;
 }

@@ -92,7 +92,7 @@ export function mountComposer(host, { samplingDefaults, maxTokens }) {
     field.value = read(draftKey) ?? "";
     grow();
   });
-  subscribe(["conversation"], ({ conversation: current }) => settings.showInstructions(current));
+  subscribe(["conversation"], ({ conversation: current }) => settings.show(current));
   subscribe(["messages", "records", "conversation", "connection"], refresh);
   let reported = null;
   subscribe(["response"], ({ response }) => {

@@ -28,7 +28,7 @@ export function startNew() {
 }
 
 export function fresh(fields) {
-  return { key: freshId(), id: null, title: "", instructions: "", state: "loading", error: null, ...fields };
+  return { key: freshId(), id: null, title: "", instructions: "", sampling: {}, state: "loading", error: null, ...fields };
 }
 
 export async function open(id, { keepAddress = false } = {}) {
@@ -52,7 +52,7 @@ async function load(conversation) {
     const unsent = get().messages.filter(({ local }) => local);
     const messages = [...found.messages.map(withRecord), ...unsent.filter(({ id }) => !found.messages.some((message) => message.id === id))];
     set({
-      conversation: { ...get().conversation, title: found.title, instructions: found.instructions, state: "ready", error: null },
+      conversation: { ...get().conversation, title: found.title, instructions: found.instructions, sampling: found.sampling, state: "ready", error: null },
       messages,
     });
     follow();

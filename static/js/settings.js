@@ -1,4 +1,7 @@
-/** The settings of the next answer: how tokens are chosen (kept per browser) and the instructions (per conversation). */
+/**
+ * The settings of the next answer: how tokens are chosen, and the instructions. A conversation keeps both; a new one
+ * begins with what this browser used last, without instructions.
+ */
 
 import { element, setText } from "./dom.js";
 import { icon } from "./icons.js";
@@ -24,10 +27,8 @@ const FIELDS = [
 
 /** `options()` → {sampling, instructions}; `fault()` → the first wrong field's message or null. */
 export function createSettings({ defaults, maxTokens }) {
-  const kept = parse(read(KEY));
-  const rows = new Map(FIELDS.map((field) => [field.name, createRow(field, startValue(field, defaults, kept, maxTokens), changed)]));
+  const rows = new Map(FIELDS.map((field) => [field.name, createRow(field, changed)]));
   const stop = element("textarea", { rows: 2, id: "setting-stop", "aria-describedby": "setting-stop-error" });
-  stop.value = (kept.stop ?? []).join("\n");
   stop.addEventListener("input", changed);
   const stopError = element("p", { class: "field-error", id: "setting-stop-error", role: "alert" });
   const instructions = element("textarea", { rows: 3, dir: "auto", id: "setting-instructions" });
@@ -64,9 +65,14 @@ export function createSettings({ defaults, maxTokens }) {
   }
 
   function reset() {
-    for (const field of FIELDS) rows.get(field.name).set(startValue(field, defaults, {}, maxTokens));
-    stop.value = "";
+    fill({});
     changed();
+  }
+
+  function fill(values) {
+    for (const field of FIELDS) rows.get(field.name).set(startValue(field, defaults, values, maxTokens));
+    stop.value = (values.stop ?? []).join("\n");
+    summarise();
   }
 
   function summarise() {
@@ -74,7 +80,7 @@ export function createSettings({ defaults, maxTokens }) {
     const parts = Object.entries({ T: temperature, "top-p": topP, seed }).filter(([, value]) => Number.isFinite(value));
     setText(summary, parts.map(([name, value]) => `${name} ${value}`).join(" · "));
   }
-  summarise();
+  fill(parse(read(KEY)));
 
   let shownFor = null;
   return {
@@ -93,10 +99,11 @@ export function createSettings({ defaults, maxTokens }) {
       else return;
       this.open();
     },
-    showInstructions({ key, state, instructions: text }) {
+    show({ key, state, instructions: text, sampling: own }) {
       if (shownFor === key || state !== "ready") return;
       shownFor = key;
       instructions.value = text;
+      fill({ ...parse(read(KEY)), ...own });
     },
   };
 }
@@ -115,7 +122,7 @@ function parse(text) {
   }
 }
 
-function createRow({ name, label, help, step, empty }, start, changed) {
+function createRow({ name, label, help, step, empty }, changed) {
   const id = `setting-${name}`;
   const input = element("input", { id, type: "number", step, "aria-describedby": `${id}-help ${id}-error`, autocomplete: "off" });
   const error = element("p", { class: "field-error", id: `${id}-error`, role: "alert" });
@@ -145,6 +152,5 @@ function createRow({ name, label, help, step, empty }, start, changed) {
     changed();
   });
   input.addEventListener("change", fault);
-  set(start);
   return { node, set, report, fault, value: () => (input.value === "" && mayBeEmpty ? empty : input.valueAsNumber) };
 }

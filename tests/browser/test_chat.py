@@ -215,6 +215,41 @@ def test_drafts_and_instructions_survive(site: Site, open_page: Open) -> None:
     expect(page.get_by_label("Prompt", exact=True)).to_have_value("")
 
 
+def test_each_conversation_keeps_its_own_settings(site: Site, open_page: Open) -> None:
+    page = open_page(site)
+    summary = page.locator(".settings-summary")
+    for text, temperature in (("first", "0.3"), ("second", "1.2")):
+        page.get_by_role("link", name="New conversation").click()
+        page.get_by_title("Settings of the next answer").click()
+        page.get_by_label("Temperature").fill(temperature)
+        page.keyboard.press("Escape")
+        ask(page, text)
+        await_end(page)
+    assert conversation_of(page)["sampling"]["temperature"] == 1.2
+    assert conversation_of(page)["sampling"]["seed"] is None
+    page.locator(".rail-row > a", has_text="first").click()
+    expect(summary).to_contain_text("T 0.3")
+    page.reload()
+    expect(summary).to_contain_text("T 0.3")
+    page.get_by_role("link", name="New conversation").click()
+    expect(summary).to_contain_text("T 1.2")  # what was used last
+
+
+def test_code_is_coloured_and_copied(site: Site, open_page: Open) -> None:
+    page = open_page(site)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    ask(page, "hello")
+    await_end(page)
+    code = page.locator(".answer-text.prose pre")
+    string = code.locator("[class^=s]").first
+    plain = code.evaluate("node => getComputedStyle(node).color")
+    assert string.evaluate("node => getComputedStyle(node).color") != plain
+    code.hover()
+    code.get_by_role("button", name="Copy the code").click()
+    expect(code.get_by_role("button")).to_have_attribute("data-done", "copied")
+    assert page.evaluate("navigator.clipboard.readText()") == "print('one')\n"
+
+
 def test_conversations_are_found_renamed_exported_and_deleted(site: Site, open_page: Open) -> None:
     page = open_page(site)
     for text in ("alpha beta", "gamma delta"):

@@ -114,6 +114,7 @@ def _whole(conversation: Conversation) -> dict[str, Any]:
         "id": conversation.pk,
         "title": conversation.title,
         "instructions": conversation.instructions,
+        "sampling": conversation.sampling,
         "created_at": conversation.created_at,
         "messages": [_message(message) for message in messages],
     }

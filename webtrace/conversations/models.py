@@ -22,6 +22,7 @@ class Conversation(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="conversations")
     title = models.CharField(max_length=200, blank=True)
     instructions = models.TextField(blank=True)
+    sampling = models.JSONField(default=dict, help_text="As the newest request asked for it; empty before the first.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

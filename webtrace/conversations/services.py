@@ -138,7 +138,7 @@ def _add_turn(response: Response, owner: User, message: ResponseCreate) -> None:
         )
     else:
         conversation = selectors.conversation(owner=owner, conversation_id=UUID(message.conversation_id))
-        conversation.save(update_fields=("updated_at",))
+    _keep_sampling(conversation, response, message)
     parent = _parent(conversation, message.parent_id)
     response.request["parent_id"] = str(parent.pk) if parent else None
     for one in given:
@@ -148,6 +148,12 @@ def _add_turn(response: Response, owner: User, message: ResponseCreate) -> None:
     response.conversation = conversation
     response.user_message = parent
     response.answer = Message.objects.create(conversation=conversation, parent=parent, role=Message.Role.ASSISTANT)
+
+
+def _keep_sampling(conversation: Conversation, response: Response, message: ResponseCreate) -> None:
+    """The conversation goes on with these settings; a seed that was drawn is none of them."""
+    conversation.sampling = {**response.sampling, "seed": message.sampling.seed}
+    conversation.save(update_fields=("sampling", "updated_at"))
 
 
 def _add_version(response: Response, original: Response, message: ResponseCreate) -> None:
@@ -162,7 +168,10 @@ def _add_version(response: Response, original: Response, message: ResponseCreate
     response.user_message = original.user_message
     response.conversation = original.conversation
     if original.conversation is not None:
-        original.conversation.save(update_fields=("updated_at",))
+        if message.branch is None:
+            _keep_sampling(original.conversation, response, message)
+        else:
+            original.conversation.save(update_fields=("updated_at",))
         response.answer = Message.objects.create(
             conversation=original.conversation, parent=original.user_message, role=Message.Role.ASSISTANT
         )
