@@ -58,6 +58,23 @@ def test_cancel_reaches_the_right_worker(fleet: Fleet) -> None:
         assert talk.until("response.completed")[-1]["response_id"] == first
 
 
+def test_a_hold_in_one_process_is_left_from_another(fleet: Fleet) -> None:
+    with by_key(fleet, fleet.new_key()) as talk:
+        talk.create(breakpoints=["prompt", {"step": 1}], sampling={"max_tokens": 5})
+        held = []
+        for until in ({"step": 1}, "next", "end"):
+            event = talk.until("response.held")[-1]
+            held.append((event["stage"], event["step"]))
+            talk.send(
+                {
+                    "type": "response.continue", "event_id": "c", "response_id": event["response_id"], "until": until,
+                }
+            )  # fmt: skip
+            assert talk.until("response.continued")[-1]["by"] == "request"
+        assert talk.to_end()[-1]["finish_reason"] == "length"
+    assert held == [("prompt", None), ("sampling", 1), ("sampling", 2)]
+
+
 def test_a_killed_worker_is_noticed_and_another_goes_on(fleet: Fleet) -> None:
     key = fleet.new_key()
     with by_key(fleet, key) as talk:

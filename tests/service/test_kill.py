@@ -47,6 +47,15 @@ def begin(talk: Talk) -> list[Event]:
     return talk.until("trace.step") + talk.until("trace.step") + talk.until("trace.step")
 
 
+@contextmanager
+def held(site: Site, key: str) -> Iterator[Talk]:
+    """A response that is held after its second token."""
+    with by_key(site, key) as talk:
+        talk.create(breakpoints=[{"step": 1}])
+        talk.until("response.held")
+        yield talk
+
+
 def answer(site: Site, key: str) -> str:
     with by_key(site, key) as talk:
         talk.create(sampling={"max_tokens": 8})
@@ -78,9 +87,10 @@ def silent_socket(site: Site, key: str) -> Iterator[None]:
 def test_a_killed_engine_fails_its_responses_and_comes_back(slow_site: Site) -> None:
     key = slow_site.new_key()
     engine = engine_of(slow_site)
-    with by_key(slow_site, key) as talk:
+    with by_key(slow_site, key) as talk, held(slow_site, key) as waiting:
         events = begin(talk)
         os.kill(engine, signal.SIGKILL)
+        assert waiting.to_end()[-1]["error"]["code"] == "engine_lost", "a hold does not outlive its engine"
         events += talk.to_end()
         end = events[-1]
         assert (end["type"], end["finish_reason"]) == ("response.failed", "error")
@@ -96,9 +106,11 @@ def test_an_orderly_end_interrupts_closes_sockets_and_leaves_no_engine(slow_site
     key = slow_site.new_key()
     engine = engine_of(slow_site)
     assert slow_site.process is not None
-    with silent_socket(slow_site, key), silent_socket(slow_site, key), by_key(slow_site, key) as talk:
+    silent = (silent_socket(slow_site, key) for _ in range(2))
+    with next(silent), next(silent), by_key(slow_site, key) as talk, held(slow_site, key) as waiting:
         events = begin(talk)
         slow_site.process.terminate()
+        assert waiting.to_end()[-1]["type"] == "response.interrupted"
         events += talk.to_end()
         assert events[-1]["type"] == "response.interrupted"
         assert events[-1]["text"] == text_of(events)

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
+from webtrace.accounts.models import User
 from webtrace.breakpoints import Station, after_stage, parse
 from webtrace.conversations.models import Response
 from webtrace.dispatch import bell
@@ -69,6 +70,11 @@ async def continue_response(response_id: UUID, until: Breakpoint) -> None:
     """In the database first, then by a ring to its worker. Raises NotHeld, Passed."""
     worker_id = await database_sync_to_async(ask)(response_id=response_id, until=until)
     await bell.ring_continue(response_id, worker_id=worker_id)
+
+
+def num_pausing(*, owner: User) -> int:
+    """The owner's active responses that have breakpoints."""
+    return Job.objects.filter(response__owner=owner).exclude(response__request__breakpoints=[]).count()
 
 
 def held_place(response_id: UUID) -> dict[str, Any] | None:

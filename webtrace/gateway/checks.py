@@ -20,7 +20,7 @@ from webtrace import breakpoints
 from webtrace.conversations import branching
 from webtrace.conversations.models import Conversation, Message, Response
 from webtrace.conversations.services import ROOT, inputs
-from webtrace.dispatch import workers
+from webtrace.dispatch import holds, workers
 from webtrace.dispatch.models import Worker
 from webtrace.events import ErrorBody, ResponseCreate
 from webtrace.gateway import limits
@@ -182,7 +182,8 @@ def check_conversation_access(verdict: Verdict) -> Finding:
 
 
 def check_limit(verdict: Verdict) -> Finding:
-    """One answer is left in this hour. It is taken here."""
+    """No more responses pause than may, and one answer is left in this hour. It is taken here."""
+    _check_pausing(verdict)
     allowed, left = limits.consume(verdict.principal)
     numbers = (left.limit, left.remaining, round(left.resets_in_s, 1))
     if allowed:
@@ -267,6 +268,15 @@ def _check_sampling(verdict: Verdict) -> None:
     if problems:
         name = f"sampling.{problems[0].field}"
         raise Refusal("invalid_value", f"{name} {problems[0].message}.", field=name)
+
+
+def _check_pausing(verdict: Verdict) -> None:
+    if not verdict.incoming.message.breakpoints:
+        return
+    if holds.num_pausing(owner=verdict.principal.user) >= settings.HELD_AT_ONCE:
+        most = settings.HELD_AT_ONCE
+        message = f"{most} of your responses have breakpoints; at most {most} may at a time."
+        raise Refusal("too_many_held", message, field="breakpoints")
 
 
 def _worker_expected() -> bool:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import Literal
 
 from channels.db import database_sync_to_async
 from django.conf import settings
+from django.db import DatabaseError
 
 from webtrace.breakpoints import Breakpoints, Station, after_stage
 from webtrace.dispatch import holds
 from webtrace.events import Breakpoint, ResponseContinued, ResponseHeld
 from webtrace.timing import Stages
 from webtrace.worker.recorder import Recording
+
+logger = logging.getLogger(__name__)
 
 
 class Holds:
@@ -63,11 +67,18 @@ class Holds:
         self._place, self._going = station, asyncio.get_running_loop().create_future()
         try:
             await database_sync_to_async(holds.enter)(response_id=response_id, **place)
+        except DatabaseError:  # nobody could let it go on
+            logger.exception("The hold of %s could not be written; it is passed by.", response_id)
+            self._place = self._going = None
+            return
+        try:
             limit = settings.HOLD_S
             self._recording.emit(ResponseHeld, **place, reason="breakpoint", releases_after_s=limit)
             await asyncio.wait((self._going,), timeout=limit)
             by = self._going.result() if self._going.done() else "timeout"
             await database_sync_to_async(holds.leave)(response_id=response_id)
+        except DatabaseError:  # the next hold or the end writes it
+            logger.exception("The end of a hold of %s could not be written.", response_id)
         finally:
             self._place = self._going = None
         held_s = time.perf_counter() - since
