@@ -73,6 +73,8 @@ ASKED: dict[str, Asked] = {
     "contextual": Asked((*_PLACE, "other", "other_position"), "one token's states in two responses, layer by layer"),
 }
 """Every view by slug, in the order of the stages."""
+UNRECORDED = frozenset({"tokens", "sentence", "training"})
+"""Views that need nothing recorded: the worker makes them."""
 TEXTS = frozenset({"heads", "layers", "feed_forwards", "other"})
 """Fields that are text however much they look like a number."""
 

@@ -42,4 +42,4 @@ _DERIVED: dict[str, Callable[[Trace, Query], View]] = {
 VIEWS: dict[str, Callable[[Trace, Query], View]] = {
     slug: torch.inference_mode()(derive) for slug, derive in _DERIVED.items()
 }
-"""Views by slug: all of `inference.query.ASKED` but `tokens`, which takes no tensors."""
+"""Views by slug: all of `inference.query.ASKED` that need a recording."""

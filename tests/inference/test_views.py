@@ -13,7 +13,7 @@ import torch
 from inference.cache import KVCache, ResidualPool
 from inference.checkpoint import Checkpoint
 from inference.model.decoder import Decoder
-from inference.query import ASKED, Query, QueryError, parse_query
+from inference.query import ASKED, UNRECORDED, Query, QueryError, parse_query
 from inference.views import VIEWS, Trace, rebuild
 from tests.inference.sequences import new_sequence
 from tests.inference.watched import CASE, LAST, PROMPT, STEPS, Product, Run
@@ -347,7 +347,7 @@ def test_what_a_view_does_not_take_is_refused_by_name(
 
 
 def test_every_view_that_can_be_asked_for_is_there() -> None:
-    assert {*VIEWS, "tokens"} == set(ASKED)
+    assert {*VIEWS, *UNRECORDED} == set(ASKED)
     assert all(set(asked.parameters) <= set(Query.__struct_fields__) for asked in ASKED.values())
 
 

@@ -104,9 +104,9 @@ key `view`. Layers, heads, positions and steps count from 0; a `step` stands for
 step's token, and without either a view shows step 0's. A parameter that a view does not take, or a value out of range,
 is a 400 that names the field and the limit.
 
-Every view says where its numbers come from. `provenance` is `derived` (from what the run recorded) or `rebuilt`
-(recomputed from the stored token ids because the recording is no longer held). `exactness` gives the kernel and the
-tolerance: how far a number may lie from the run's own, as a share of the largest of its kind. A rebuilt view's
+A view of a recording says where its numbers come from. `provenance` is `derived` (from what the run recorded) or
+`rebuilt` (recomputed from the stored token ids because the recording is no longer held). `exactness` gives the kernel
+and the tolerance: how far a number may lie from the run's own, as a share of the largest of its kind. A rebuilt view's
 `agreement` compares the answer's log-probabilities with the recorded ones: how many, and the largest difference.
 
 | view | shows | takes |
