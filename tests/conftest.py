@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Generator, Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.require import missing, required
 from tests.services import Services, ServicesMissing, running_services
+
+# The same examples on every run, so that a change is judged by what it changed; HYPOTHESIS_PROFILE=default looks for
+# new ones. How long one takes says more about the machine than about the code.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.hookimpl(tryfirst=True)

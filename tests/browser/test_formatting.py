@@ -107,15 +107,19 @@ def test_a_view_is_asked_once_kept_and_given_up_when_nobody_waits(page: Page) ->
             route.fulfill(status=200, body=body)
 
     page.route("**/api/v1/responses/r/views/**", answer)
-    twice = "Promise.all([1, 2].map(() => m.fetchView('r', 'mask', { busy: 1 }))).then((views) => views.length)"
+    twice = (
+        "Promise.all([1, 2].map(() => m.fetchView('responses/r', 'mask', { busy: 1 }))).then((views) => views.length)"
+    )
     assert run(page, "views", twice) == 2
     assert len(asked) == 2  # the first was told to come again
-    assert run(page, "views", "m.fetchView('r', 'mask', { bad: 1 }).catch((e) => [e.code, e.message, e.field])") == [
+    bad = "m.fetchView('responses/r', 'mask', { bad: 1 }).catch((e) => [e.code, e.message, e.field])"
+    assert run(page, "views", bad) == [
         "invalid_value", "too far", "layer",
     ]  # fmt: skip
     left = """(() => {
         const controller = new AbortController();
-        const waiting = m.fetchView('r', 'mask', { slow: 1 }, { signal: controller.signal }).catch((e) => e.name);
+        const { signal } = controller;
+        const waiting = m.fetchView('responses/r', 'mask', { slow: 1 }, { signal }).catch((e) => e.name);
         controller.abort();
         return waiting;
     })()"""

@@ -69,7 +69,9 @@ def test_the_draw_follows_the_plain_distribution(seed: int, sampling: Sampling, 
         assert row.probability == pytest.approx(expected[row.id], rel=1e-3, abs=1e-6)
     assert result.logprob is not None
     assert math.exp(result.logprob) == pytest.approx(expected[result.token], rel=1e-3)
-    assert result.ledger.filters[-1].num_survivors == pytest.approx(np.count_nonzero(expected), abs=1)
+    # Next to no temperature leaves shares too small for a number; what removes by share removes those, top-k does not.
+    if sampling.temperature > 1e-4 or sampling.top_p < 1 or sampling.min_p > 0:
+        assert result.ledger.filters[-1].num_survivors == pytest.approx(np.count_nonzero(expected), abs=1)
     # The drawn number falls into the token's stretch of the cumulated distribution. In single precision, nearly equal
     # tokens may stand in another order, and the last survivor of top-p may be one more or one fewer: a token's mass.
     more_probable = expected[expected > expected[result.token] * (1 + 1e-6)].sum()

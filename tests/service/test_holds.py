@@ -199,6 +199,7 @@ def test_the_engine_is_told_the_steps_that_are_still_ahead() -> None:
     assert not points.hold_at(after_stage("kv_cache"))
 
 
+@pytest.mark.django_db(transaction=True)  # its thread looks after connections that other tests left
 async def test_a_hold_ends_by_itself(
     monkeypatch: pytest.MonkeyPatch, settings: Any, database: Database, hub: Any
 ) -> None:
