@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--max-tokens", type=int, default=default.max_tokens)
     options.add_argument("--stop", action="append", default=[], help="a string that ends the answer (repeatable)")
     options.add_argument("--model", type=Path, help="a GGUF file or a Hugging Face folder")
-    options.add_argument("--kernel", help="auto, float32, bfloat16, int8 or int4")
+    options.add_argument("--kernel", help="auto, float32, bfloat16, int8, int4 or native")
     options.add_argument("--trace", action="store_true", help="the best candidates of every step")
     return options
 

@@ -75,7 +75,7 @@ class FakeEngine:
 
     @classmethod
     def load(cls, settings: EngineSettings) -> FakeEngine:
-        tokenizer = Tokenizer.load(settings.model, settings.text_cache)
+        tokenizer = Tokenizer.load(settings.model, settings.cache)
         name = f"{NAME}@{settings.kernel}" if settings.kernel_in_name else NAME
         return cls(tokenizer, settings.fake_text, settings.fake_rate, name)
 

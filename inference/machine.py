@@ -55,9 +55,11 @@ def load_machine(settings: EngineSettings) -> ModelMachine:
 
 def load_engine(settings: EngineSettings) -> Engine:
     """The same without views, embeddings and judging."""
-    tokenizer = Tokenizer.load(settings.model, settings.text_cache)
+    tokenizer = Tokenizer.load(settings.model, settings.cache)
     checkpoint = load_checkpoint(settings.model)
-    decoder = Decoder.load(checkpoint, device=settings.device, kernel=settings.kernel)
+    decoder = Decoder.load(
+        checkpoint, device=settings.device, kernel=settings.kernel, remembered=settings.cache / "kernels.json"
+    )
     if settings.threads:
         torch.set_num_threads(settings.threads)
     logger.info("%s on %s: %s", settings.model_name, decoder.plan, decoder.plan.reason)

@@ -118,8 +118,8 @@ class EngineSettings:
         return self.data / "models" / "all-MiniLM-L6-v2"
 
     @property
-    def text_cache(self) -> Path:
-        """Folder in which the tokenizer read from a GGUF file is kept."""
+    def cache(self) -> Path:
+        """Folder of what can be made again: tokenizers read from GGUF files, compiled products, the chosen kernels."""
         return self.data / "cache"
 
 

@@ -214,7 +214,7 @@ MAX_ANSWER_BYTES = 200_000  # of one answer, as JSON: the message of its end rep
 ENCODER_PATH = str(DATA_DIR / "models" / "all-MiniLM-L6-v2")
 # The engine child reads the same variables; refuse what it could not take before it starts.
 env.text("WEBTRACE_DEVICE", "auto", choices=("auto", "cpu", "cuda"))
-env.text("WEBTRACE_KERNEL", "auto", choices=("auto", "float32", "bfloat16", "int8", "int4"))
+env.text("WEBTRACE_KERNEL", "auto", choices=("auto", "float32", "bfloat16", "int8", "int4", "native"))
 
 if not DEBUG and SECRET_KEY.startswith("django-insecure-"):
     raise ImproperlyConfigured("WEBTRACE_SECRET_KEY is Django's example key; set a random one.")

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from inference.model.attention import Attention, Capture, Span, causal_mask
 from inference.model.clock import SILENT, Clock
 from inference.model.embedding import embedding_lookup
 from inference.model.feed_forward import FeedForward
-from inference.model.linear import DenseLinear, Int8Head, Linear, make_head, make_linear
+from inference.model.linear import DenseLinear, Linear, PackedHead, make_head, make_linear
 from inference.model.norm import RMSNorm
 from inference.model.plan import KernelPlan, make_plan
 from inference.model.qkv import QKV
@@ -64,7 +65,7 @@ class Decoder:
         embedding: Tensor,
         layers: Sequence[Layer],
         final_norm: RMSNorm,
-        head: DenseLinear | Int8Head,
+        head: DenseLinear | PackedHead,
     ) -> None:
         self.config = config
         self.plan = plan
@@ -83,10 +84,13 @@ class Decoder:
         """By the layer's rotary positions, what turns a query or key at each position (see `rotary_table`)."""
 
     @classmethod
-    def load(cls, checkpoint: Checkpoint, *, device: str = "auto", kernel: str = "auto") -> "Decoder":
-        """Reads the weights into the kernels of the plan. Raises ValueError if the plan cannot be had here."""
+    def load(
+        cls, checkpoint: Checkpoint, *, device: str = "auto", kernel: str = "auto", remembered: Path | None = None
+    ) -> "Decoder":
+        """Reads the weights into the kernels of the plan. `remembered`: see make_plan. Raises ValueError
+        if the plan cannot be had here."""
         config = checkpoint.config
-        plan = make_plan(checkpoint, device, kernel)
+        plan = make_plan(checkpoint, device, kernel, remembered)
         where = torch.device(plan.device)
         if plan.device == "cpu":
             torch.set_num_threads(plan.threads)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from inference.checkpoint import Checkpoint
 from inference.checkpoint.weights import GROUP, FourBit
+from inference.model.packed import PackedLinear
 
 DENSE_MIN_ROWS = 4
 """Below this many rows CPU libraries switch to matrix-vector code that sums in another order."""
@@ -56,8 +57,8 @@ class Int8Linear:
         return torch._weight_int8pack_mm(rows.bfloat16(), self.codes, self.scales)
 
 
-class Int8Head:
-    """An output head in eight bits whose best candidates are computed once more in float32.
+class PackedHead:
+    """An output head by a packed product. Where that is coarse, its best candidates are computed again in float32.
 
     Around a logit of 20 bfloat16 knows steps of 0.125 only: the best tokens would tie. The second look costs a
     few percent of the first and takes two thirds of its error away.
@@ -65,14 +66,16 @@ class Int8Head:
 
     NUM_REFINED = 128
 
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, product: Linear, weight: Tensor, *, is_coarse: bool) -> None:
         self.weight = weight
-        self._coarse = Int8Linear(weight)
-        self._count = min(self.NUM_REFINED, len(weight))
+        self._product = product
+        self._count = min(self.NUM_REFINED, len(weight)) if is_coarse else 0
 
     def __call__(self, rows: Tensor) -> Tensor:
         """rows [n, width] float32 -> logits [n, vocabulary] float32."""
-        logits = self._coarse(rows).float()
+        logits = self._product(rows).float()
+        if not self._count:
+            return logits
         best = logits.topk(self._count, sorted=False).indices
         # Row by row: a batched product sums a single row in another order than several.
         for row, ids, state in zip(logits, best, rows, strict=True):
@@ -116,7 +119,7 @@ class Biased:
 def make_linear(
     kind: str, checkpoint: Checkpoint, names: Sequence[str], device: torch.device, *, biased: bool = False
 ) -> Linear:
-    """One product with the named matrices, one under the other, by the kernel float32, bfloat16, int8 or int4.
+    """One product with the named matrices, one under the other, by the kernel float32, bfloat16, int8, int4 or native.
 
     `biased`: plus the vectors `<name>.bias`, as float32.
     """
@@ -128,20 +131,26 @@ def make_linear(
 
 
 def _make_product(kind: str, checkpoint: Checkpoint, names: Sequence[str], device: torch.device) -> Linear:
-    """int4 needs the matrices as the file packs them; what is not in four bits there, or does not fill the kernel, is
-    kept at eight."""
-    if kind == "int4":
+    """int4 and native take matrices in four bits as the file packs them; what is not in four bits there, or does not
+    fill the kernel, is kept at eight."""
+    if kind in ("int4", "native"):
         packed = [matrix for name in names if (matrix := checkpoint.four_bit(name)) is not None]
         if len(packed) == len(names) and sum(len(matrix.codes) for matrix in packed) % Int4Linear.ROWS == 0:
-            return Int4Linear(FourBit.concatenate(packed))
+            matrix = FourBit.concatenate(packed)
+            return Int4Linear(matrix) if kind == "int4" else PackedLinear(matrix)
     dense = torch.from_numpy(np.concatenate([checkpoint.tensor(name) for name in names]))
+    if kind == "native":
+        return PackedLinear(dense.numpy())
     if kind in ("int4", "int8"):
         return Int8Linear(dense)
     return DenseLinear(dense.to(device, torch.bfloat16 if kind == "bfloat16" else torch.float32))
 
 
-def make_head(kind: str, weight: Tensor) -> DenseLinear | Int8Head:
-    """The product with the matrix of the vocabulary, float32 [vocabulary, width]: float32, bfloat16 or int8."""
+def make_head(kind: str, weight: Tensor) -> DenseLinear | PackedHead:
+    """The product with the matrix of the vocabulary, float32 [vocabulary, width]: float32, bfloat16, int8, native."""
     if kind == "int8":
-        return Int8Head(weight)
+        return PackedHead(Int8Linear(weight), weight, is_coarse=True)
+    if kind == "native":
+        packed = PackedLinear(weight.numpy())
+        return PackedHead(packed, weight, is_coarse=not packed.is_exact)
     return DenseLinear(weight.to(torch.bfloat16 if kind == "bfloat16" else torch.float32))

@@ -1,7 +1,11 @@
 """Which kernel computes the matrix products, chosen by trying them on this processor."""
 
+import hashlib
+import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -9,9 +13,11 @@ import torch
 
 from inference.checkpoint import Checkpoint, FourBit, ModelConfig
 from inference.checkpoint.weights import GROUP
+from inference.model.compiled import NotCompiled, machine_key, products
 from inference.model.linear import DenseLinear, Int4Linear, Int8Linear, Linear
+from inference.model.packed import PackedLinear, fits
 
-KERNELS = ("float32", "bfloat16", "int8", "int4")
+KERNELS = ("float32", "bfloat16", "int8", "int4", "native")
 DEVICES = ("cpu", "cuda")
 _PROBE_ROWS = 32
 _PROBE_ROUNDS = 3
@@ -36,8 +42,11 @@ class KernelPlan:
         return f"{self.device}/{self.linear}+{self.head}"
 
 
-def make_plan(checkpoint: Checkpoint, device: str = "auto", kernel: str = "auto") -> KernelPlan:
-    """The plan for a checkpoint on this machine; "auto" decides by what is there and what is fast.
+def make_plan(
+    checkpoint: Checkpoint, device: str = "auto", kernel: str = "auto", remembered: Path | None = None
+) -> KernelPlan:
+    """The plan for a checkpoint on this machine; "auto" decides by what is there and what is fast. What was found to
+    be fast is kept in the file `remembered`, if one is named, for checkpoint, processor and library.
 
     Raises ValueError if the device or kernel is unknown or cannot work here.
     """
@@ -49,31 +58,62 @@ def make_plan(checkpoint: Checkpoint, device: str = "auto", kernel: str = "auto"
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("device 'cuda': torch sees no such accelerator here")
-    if device == "cuda" and kernel in ("int8", "int4"):
+    if device == "cuda" and kernel in ("int8", "int4", "native"):
         raise ValueError(f"kernel {kernel!r}: packed kernels run on the cpu only")
+    if kernel == "native" and (objection := _objection_to_native(checkpoint.config)) is not None:
+        raise ValueError(f"kernel 'native': {objection}")
     reason = "asked for"
     if kernel == "auto":
         if device == "cuda":
             kernel, reason = "bfloat16", "an accelerator's native type"
         else:
-            kernel, reason = _fastest(checkpoint)
+            kernel, reason = _recall(checkpoint, remembered)
     head = "int8" if kernel == "int4" else kernel
     # One thread: on busy cores two wait for each other in every product.
     return KernelPlan(device=device, linear=kernel, head=head, threads=1, reason=reason)
 
 
+def _recall(checkpoint: Checkpoint, remembered: Path | None) -> tuple[str, str]:
+    """What was fastest when it was last tried, or is now."""
+    if remembered is None:
+        return _fastest(checkpoint)
+    chooser = Path(__file__).read_bytes() + machine_key().encode()
+    key = hashlib.sha256(chooser + f"{checkpoint.sha256} {torch.__version__}".encode()).hexdigest()
+    known: dict[str, tuple[str, str]] = {}
+    with suppress(OSError, ValueError, TypeError):  # never tried, or not readable
+        known = dict(json.loads(remembered.read_text()))
+    if key not in known:
+        known[key] = _fastest(checkpoint)
+        with suppress(OSError):  # then it is tried again next time
+            remembered.parent.mkdir(parents=True, exist_ok=True)
+            remembered.write_text(json.dumps(known, indent=1))
+    kernel, reason = known[key]
+    return kernel, reason
+
+
+def _objection_to_native(config: ModelConfig) -> str | None:
+    """Why this model cannot run on the compiled products here, if it cannot."""
+    if not all(fits(out, width) for out, width in (*_sizes(config), (config.vocabulary, config.width))):
+        return "the model's sizes are not whole groups of 16 outputs and 32 inputs"
+    try:
+        products()
+    except NotCompiled as error:
+        return str(error)
+    return None
+
+
 def _fastest(checkpoint: Checkpoint) -> tuple[str, str]:
     """Times one layer's products with each kernel (well under two seconds) and names the quickest.
 
-    Between near-equals the one that reads fewer bytes: in earnest the weights come from memory, here from a cache.
+    Between near-equals the one listed first: in earnest the weights come from memory, here from a cache.
 
     The cost is that of one decoded token (a single row) and one prompt token (a share of many rows). A kernel
     whose rows depend on the row count is not eligible.
     """
     costs = {name: float("inf") for name in _candidates(checkpoint)}
     layers = {name: _layer_products(name, checkpoint.config) for name in costs}
-    for name, products in layers.items():
-        if not all(_row_count_is_neutral(product, width) for product, width in products):
+    for name, matrices in layers.items():
+        if not all(_row_count_is_neutral(product, width) for product, width in matrices):
             del costs[name]
     # Interleaved, least of several: a neighbour waking up slows all alike or is left out.
     for _ in range(_PROBE_ROUNDS):
@@ -85,10 +125,12 @@ def _fastest(checkpoint: Checkpoint) -> tuple[str, str]:
 
 
 def _candidates(checkpoint: Checkpoint) -> list[str]:
-    """Kernels worth trying, fewest bytes first: four bits where the file has them, for eight would be less exact."""
-    fits = all(out % Int4Linear.ROWS == 0 for out, _ in _sizes(checkpoint.config))
-    packed = fits and checkpoint.four_bit("layers.0.gate") is not None
-    return ["int4" if packed else "int8", "float32"]
+    """Kernels worth trying: the exact small one first, then by bytes. Four bits only where the file has them, for else
+    they would be less exact than eight."""
+    native = ["native"] if _objection_to_native(checkpoint.config) is None else []
+    fills = all(out % Int4Linear.ROWS == 0 for out, _ in _sizes(checkpoint.config))
+    packed = fills and checkpoint.four_bit("layers.0.gate") is not None
+    return [*native, "int4" if packed else "int8", "float32"]
 
 
 def _sizes(config: ModelConfig) -> list[tuple[int, int]]:
@@ -104,6 +146,7 @@ def _sizes(config: ModelConfig) -> list[tuple[int, int]]:
 def _layer_products(kernel: str, config: ModelConfig) -> list[tuple[Linear, int]]:
     """Products of one layer's sizes on made-up weights, each with its input width."""
     make: dict[str, Callable[[int, int], Linear]] = {
+        "native": lambda out, width: PackedLinear(_made_up_four_bit(out, width)),
         "int4": lambda out, width: Int4Linear(_made_up_four_bit(out, width)),
         "int8": lambda out, width: Int8Linear(torch.rand(out, width)),
         "float32": lambda out, width: DenseLinear(torch.rand(out, width)),

@@ -23,7 +23,7 @@ KEY = POSITION - 1
 """The key the page opens where none was chosen."""
 STEP = POSITION - len(REFERENCE["token_ids"]) + 1
 """The step whose token was chosen from the state at POSITION."""
-CLOSENESS = {"float32": 2e-4, "bfloat16": 0.05, "int8": 0.05, "int4": 0.05}
+CLOSENESS = {"float32": 2e-4, "bfloat16": 0.05, "int8": 0.05, "int4": 0.05, "native": 2e-3}
 """How far a kernel's numbers may lie from float64 ones, as a share of the largest of their kind. The packed kernels
 round activations to bfloat16 in every layer; in float32 only the order of sums differs."""
 

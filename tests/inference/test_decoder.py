@@ -16,7 +16,7 @@ PROMPT = [1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 3365, 3511, 308, 3451
 LONG = [(7919 * i + 13) % 49152 for i in range(CUT + 37)]
 
 
-@pytest.fixture(params=["float32", "int4"])
+@pytest.fixture(params=["float32", "int4", "native"])
 def decoder(request: pytest.FixtureRequest) -> Decoder:
     loaded: Decoder = request.getfixturevalue(f"decoder_{request.param}")
     return loaded

@@ -8,7 +8,7 @@ import torch
 
 from inference.checkpoint import Checkpoint, FourBit
 from inference.model import plan
-from inference.model.linear import DenseLinear, Int4Linear, Int8Head, Int8Linear, Linear
+from inference.model.linear import DenseLinear, Int4Linear, Int8Linear, Linear, PackedHead
 from inference.model.plan import make_plan
 
 ROWS = torch.randn(300, 576, generator=torch.Generator().manual_seed(1))
@@ -66,7 +66,7 @@ def test_a_huge_neighbour_changes_nothing() -> None:
 
 def test_int8_head_knows_its_best_exactly() -> None:
     weight = torch.randn(2000, 576, generator=torch.Generator().manual_seed(3))
-    head, expected = Int8Head(weight), ROWS[:7] @ weight.T
+    head, expected = PackedHead(Int8Linear(weight), weight, is_coarse=True), ROWS[:7] @ weight.T
     logits = head(ROWS[:7])
     best = expected.topk(20).indices
     assert torch.allclose(logits.gather(1, best), expected.gather(1, best), atol=1e-4)
@@ -82,6 +82,7 @@ def test_unpacked_codes_are_the_ones_the_reader_dequantises(checkpoint: Checkpoi
 
 
 def test_auto_takes_the_quickest_and_says_why(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "_objection_to_native", lambda config: "not here")
     speed = {Int4Linear: 1.3, DenseLinear: 1.0}
     monkeypatch.setattr(plan, "_cost", lambda products: speed[type(products[0][0])])
     assert make_plan(checkpoint, "cpu").linear == "float32"
@@ -104,7 +105,7 @@ def test_auto_never_squeezes_weights_into_four_bits(checkpoint: Checkpoint) -> N
         def four_bit(self, name: str) -> None:
             return None
 
-    assert make_plan(replace(checkpoint, source=Dense()), "cpu").linear in ("int8", "float32")
+    assert make_plan(replace(checkpoint, source=Dense()), "cpu").linear in ("native", "int8", "float32")
 
 
 @pytest.mark.parametrize(("device", "kernel"), [("tpu", "auto"), ("cpu", "int3")])

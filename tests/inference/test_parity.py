@@ -65,6 +65,14 @@ def test_int4_stays_close_to_float32(decoder_float32: Decoder, decoder_int4: Dec
     assert math.fsum(along_answers) / len(along_answers) <= 0.01
 
 
+def test_native_is_float32_to_four_digits(decoder_float32: Decoder, decoder_native: Decoder) -> None:
+    for case in CASES:
+        exact, packed = (teacher_forced(decoder, case) for decoder in (decoder_float32, decoder_native))
+        assert max(map(divergence, exact, packed)) <= 1e-5, case["name"]
+        assert torch.equal(packed.argmax(1), exact.argmax(1)), case["name"]
+        assert float((packed - exact).abs().max()) < 0.02, case["name"]
+
+
 def teacher_forced(decoder: Decoder, case: dict[str, Any]) -> Tensor:
     """Logits from the end of the prompt on, given the reference's answer: [answer tokens, vocabulary]."""
     sequence = new_sequence(decoder)

@@ -21,7 +21,7 @@ REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "reference.jso
 @lru_cache(maxsize=1)
 def tokenizer() -> Tokenizer:
     settings = EngineSettings.from_environment()
-    return Tokenizer.load(settings.model, settings.text_cache)
+    return Tokenizer.load(settings.model, settings.cache)
 
 
 def assembler(context_length: int = 8192) -> Assembler:

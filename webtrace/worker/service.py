@@ -33,7 +33,7 @@ def make_runners() -> list[Runner]:
 
 def _make_runner(settings: EngineSettings, place: int) -> Runner:
     try:
-        tokenizer = Tokenizer.load(settings.model, settings.text_cache)
+        tokenizer = Tokenizer.load(settings.model, settings.cache)
     except (ValueError, OSError) as problem:
         raise ValueError(f"The checkpoint {settings.model} cannot be read: {problem}") from problem
 
