@@ -123,10 +123,15 @@ class BlockAllocator:
     def remember(
         self, digest: Digest, blocks: Sequence[int], *, traced: bool = False, decoded: Span | None = None
     ) -> None:
-        """The cut of this digest lies in these blocks, which are in use. The first to say so is kept."""
-        if digest not in self._cuts and not any(block in self._cut_of for block in blocks):
-            cut = self._cuts[digest] = Cut(digest, tuple(blocks), traced, decoded)
-            self._cut_of.update(dict.fromkeys(blocks, cut))
+        """The cut of this digest lies in these blocks, which are in use. The first to say so is kept, unless the new
+        one is recorded and it is not."""
+        known = self._cuts.get(digest)
+        if any(block in self._cut_of for block in blocks) or (known is not None and (known.traced or not traced)):
+            return
+        if known is not None:
+            self._forget(known.blocks[0])
+        cut = self._cuts[digest] = Cut(digest, tuple(blocks), traced, decoded)
+        self._cut_of.update(dict.fromkeys(blocks, cut))
 
     def forget(self, blocks: Iterable[int]) -> None:
         """Nothing in these blocks may be found again."""

@@ -168,14 +168,15 @@ class Room:
 
     def _num_obtainable(self, limit: int, spared: list[int], movable: list[Sequence]) -> int:
         """Blocks below `limit` that can be had: all but the spared ones and those that the others need."""
-        room = self._shelf.num_free
-        taken = {block for block in spared if block < limit}
-        for user in self.users:
+        room, staying = self._shelf.num_free, list(self.users)
+        for user in movable:
             used = self.allocator.num_needed(user.num_computed)
-            if user in movable and used <= room:
+            if used <= room:
                 room -= used
-            else:
-                taken.update(block for block in user.blocks[: self._num_used(user)] if block < limit)
+                staying.remove(user)
+        taken = {block for block in spared if block < limit}
+        for user in staying:
+            taken.update(block for block in user.blocks[: self._num_used(user)] if block < limit)
         return limit - len(taken)
 
     def _num_used(self, sequence: Sequence) -> int:

@@ -91,6 +91,20 @@ def test_unused_cuts_go_least_recently_used_first() -> None:
     assert blocks.find_prefix([one], traced=True).blocks == []
 
 
+def test_a_recorded_cut_takes_the_place_of_one_that_is_not() -> None:
+    blocks = allocator(6)
+    digests = blocks.digests([1] * 200, "o", 0)
+    plain, recorded, late = (blocks.allocate(2) for _ in range(3))
+    blocks.remember(digests[0], plain, traced=False)
+    blocks.remember(digests[0], recorded, traced=True)
+    blocks.remember(digests[0], late, traced=False)
+    assert blocks.find_prefix(digests, traced=True).blocks == recorded
+    assert blocks.find_prefix(digests).blocks == recorded
+    blocks.release(plain)
+    assert blocks.allocate(2) == plain, "nothing is found in what was given up"
+    assert blocks.find_prefix(digests).blocks == recorded
+
+
 class Ownership(RuleBasedStateMachine):
     """However blocks are taken, shared and given back, nobody gets a block that another still uses."""
 
