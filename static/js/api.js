@@ -36,10 +36,10 @@ async function failure(reply) {
 
 const id = encodeURIComponent;
 
-/** The model that would answer, or null while no worker is ready. */
-export async function getModel() {
-  const reply = await fetch("/page/model", { credentials: "same-origin" });
-  return reply.ok ? (await reply.json()).model : null;
+/** The models that can be asked for, the one that answers `auto` first; none while no worker is ready. */
+export async function getModels() {
+  const reply = await fetch("/page/models", { credentials: "same-origin" });
+  return reply.ok ? (await reply.json()).models : [];
 }
 
 export const getMe = () => call("GET", "me");

@@ -25,7 +25,8 @@ const slugs = new Set(page.stages.map(({ slug }) => slug));
 
 set({
   me: page.me,
-  model: page.model,
+  models: page.models,
+  model: page.models[0] ?? null,
   breakpoints: [],
   conversation: conversation.fresh({ id: page.conversation_id, state: page.conversation_id === null ? "ready" : "loading" }),
   selection: fromHash(location.hash, slugs),
@@ -48,7 +49,7 @@ mountPages(at("trace"), page.stages, {
   ask: (input) => conversation.askAside(input, { ...page.sampling_defaults, max_tokens: 1 }),
   again(record, seed) {
     const { sampling, instructions } = composer.options();
-    conversation.answerAgain(record, { sampling: { ...(record.sampling ?? sampling), seed }, instructions });
+    conversation.answerAgain(record, { model: record.model ?? "auto", sampling: { ...(record.sampling ?? sampling), seed }, instructions });
   },
 });
 mountStagePanel(at("trace").appendChild(document.createElement("div")), page.stages);
@@ -72,12 +73,13 @@ async function refreshMe() {
   }
 }
 
-/** A page opened while the engine is still loading learns of its model when it is there. */
-async function awaitModel() {
-  while (get().model === null) {
+/** A page opened while engines are still loading learns of their models when they are there. */
+async function awaitModels() {
+  while (get().models.length < page.num_models) {
     await new Promise((resolve) => setTimeout(resolve, MODEL_WAIT_MS));
-    const model = await api.getModel().catch(() => null);
-    if (model !== null) set({ model });
+    const models = await api.getModels().catch(() => []);
+    if (models.length === get().models.length) continue;
+    set({ models, model: responses.modelOf(get().response, models) });
   }
 }
 
@@ -93,7 +95,7 @@ responses.start(socket, {
 });
 conversation.start();
 socket.connect();
-awaitModel();
+awaitModels();
 if (page.conversation_id !== null) conversation.open(page.conversation_id, { keepAddress: true });
 
 addEventListener("popstate", () => {

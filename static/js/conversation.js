@@ -121,13 +121,13 @@ function storedEnd() {
 }
 
 /** Send a prompt under `parentId` (default: the end of the path). */
-export function send(input, { sampling, instructions, parentId = storedEnd() }) {
+export function send(input, { model, sampling, instructions, parentId = storedEnd() }) {
   const { conversation } = get();
   const id = freshId();
   const user = { id: `user ${id}`, parent_id: parentId === FIRST_TURN ? null : parentId, role: "user", content: input, response: null, local: true, record: null };
   set({ messages: [...get().messages, user] });
   choose(user);
-  ask(user, id, { input, conversation_id: conversation.id, instructions: instructions || null, sampling, parent_id: parentId });
+  ask(user, id, { input, conversation_id: conversation.id, instructions: instructions || null, model, sampling, parent_id: parentId });
   keepInstructions(instructions);
 }
 
@@ -166,11 +166,11 @@ export function resend(message, input, options) {
 }
 
 /** Ask for another version of this answer. */
-export function answerAgain(record, { sampling, instructions }) {
+export function answerAgain(record, { model, sampling, instructions }) {
   const prompt = promptOf(record);
-  if (prompt?.local) resend(prompt, prompt.content, { sampling, instructions }); // it was refused, and not stored
+  if (prompt?.local) resend(prompt, prompt.content, { model, sampling, instructions }); // it was refused, and not stored
   else if (prompt) {
-    ask(prompt, freshId(), { input: [], conversation_id: get().conversation.id, instructions, sampling, parent_id: prompt.id });
+    ask(prompt, freshId(), { input: [], conversation_id: get().conversation.id, instructions, model, sampling, parent_id: prompt.id });
     keepInstructions(instructions);
   }
 }

@@ -65,7 +65,7 @@ function show({ record, prompt, model, fragment }) {
   const user = { id: "prompt", parent_id: null, role: "user", content: prompt, record: null };
   const answer = { id: "answer", parent_id: user.id, role: "assistant", content: record.text, record };
   if (fragment) history.replaceState(null, "", location.pathname + fragment.replace(/^(?!#)/, "#"));
-  set({ model, messages: [user, answer], selection: fromHash(location.hash, slugs) });
+  set({ models: [model].filter(Boolean), messages: [user, answer], selection: fromHash(location.hash, slugs) });
   conversation.follow();
 }
 

@@ -158,7 +158,12 @@ export function touch(record) {
 
 /** Make this response the one that the trace shows. */
 export function show(record) {
-  set({ response: record, steps: record?.steps ?? [], stages: record?.stages ?? new Map() });
+  set({ response: record, model: modelOf(record, get().models), steps: record?.steps ?? [], stages: record?.stages ?? new Map() });
+}
+
+/** The model that made this response, else the one that answers who asks for none. */
+export function modelOf(record, models) {
+  return models.find(({ name }) => name === record?.model) ?? models[0] ?? null;
 }
 
 /** Read the log from where the record stands. */

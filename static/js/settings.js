@@ -5,9 +5,11 @@
 
 import { element, setText } from "./dom.js";
 import { icon } from "./icons.js";
+import { subscribe } from "./store.js";
 import { read, write } from "./stored.js";
 
 const KEY = "sampling";
+const MODEL_KEY = "model";
 
 /**
  * `step` is what the field's arrows add; `empty` the value of an empty field. The limits are the service's to state:
@@ -31,11 +33,21 @@ export function createSettings({ defaults, maxTokens }) {
   const stop = element("textarea", { rows: 2, id: "setting-stop", "aria-describedby": "setting-stop-error" });
   stop.addEventListener("input", changed);
   const stopError = element("p", { class: "field-error", id: "setting-stop-error", role: "alert" });
+  const models = element("select", { id: "setting-model", onchange: () => write(MODEL_KEY, models.value) });
+  const modelRow = element("div", { class: "setting wide", hidden: true }, element("label", { for: "setting-model" }, "Model"), models);
+  subscribe(["models"], ({ models: known }) => {
+    const names = ["auto", ...known.map(({ name }) => name)];
+    const chosen = names.includes(read(MODEL_KEY)) ? read(MODEL_KEY) : "auto";
+    models.replaceChildren(...names.map((name) => element("option", { value: name }, name === "auto" && known.length ? `auto: ${known[0].name}` : name)));
+    models.value = chosen;
+    modelRow.hidden = known.length < 2;
+  });
   const instructions = element("textarea", { rows: 3, dir: "auto", id: "setting-instructions" });
   const summary = element("span", { class: "settings-summary" });
   const panel = element(
     "div",
     { class: "settings-panel" },
+    modelRow,
     element("div", { class: "setting wide" }, element("label", { for: "setting-instructions" }, "Instructions for this conversation (system prompt)"), instructions),
     [...rows.values()].map(({ node }) => node),
     element("div", { class: "setting wide" }, element("label", { for: "setting-stop" }, "Stop strings, one a line"), stop, stopError),
@@ -85,7 +97,7 @@ export function createSettings({ defaults, maxTokens }) {
   let shownFor = null;
   return {
     node,
-    options: () => ({ sampling: sampling(), instructions: instructions.value.trim() }),
+    options: () => ({ model: models.value, sampling: sampling(), instructions: instructions.value.trim() }),
     fault: () => [...rows.values()].map((row) => row.fault()).find((fault) => fault !== null) ?? null,
     open() {
       node.open = true;

@@ -9,7 +9,8 @@
 const state = {
   connection: "connecting", // connecting | open | lost | closed
   me: null,
-  model: null,
+  models: [], // those that can be asked for, the one that `auto` stands for first
+  model: null, // that of the response in view, else the first
   stages: new Map(), // slug -> trace.stage event of the response in view
   steps: [], // trace.step events of the response in view
   attention: null, // the newest trace.attention event

@@ -107,6 +107,10 @@ function check(file) {
   for (const name of ["n_layers", "n_heads", "n_kv_heads", "head_width", "width", "vocabulary"]) {
     require(`model.${name}`, model === null || isSize(model[name]), `a whole number from 1 to ${LARGEST_DIMENSION}`);
   }
+  for (const name of ["windows", "rotates"]) {
+    require(`model.${name}`, model === null || (Array.isArray(model[name]) && model[name].length === model.n_layers), "a list with a place for every layer");
+  }
+  require("model.score_divisor", model === null || model.score_divisor > 0, "a number above 0");
   require("events", Array.isArray(events), "a list");
   events.forEach((event, index) => {
     const good = isObject(event) && isText(event.type) && Number.isInteger(event.epoch) && Number.isInteger(event.sequence_number);

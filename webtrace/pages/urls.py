@@ -12,6 +12,6 @@ urlpatterns = [
     path("c/<uuid:conversation_id>", views.app, name="conversation"),
     path("s/<slug:token>", views.shared, name="shared"),
     path("open", views.opened, name="open"),
-    path("page/model", views.model, name="model"),
+    path("page/models", views.models, name="models"),
     path("healthz", views.healthz, name="healthz"),
 ]

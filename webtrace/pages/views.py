@@ -1,4 +1,4 @@
-"""The page itself, the model it shows, and the answer to "is the service up?"."""
+"""The page itself, the models it shows, and the answer to "is the service up?"."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from inference.messages import Sampling
+from inference.settings import EngineSettings
 from webtrace.accounts.guests import ensure_session
 from webtrace.api.http import Problem, identify
 from webtrace.api.me import me
@@ -35,7 +36,8 @@ def app(request: HttpRequest, conversation_id: UUID | None = None) -> HttpRespon
     return _page(
         request,
         me=me(_principal(request), address.of_request(request)),
-        model=_model(),
+        models=_models(),
+        num_models=len(EngineSettings.all_from_environment()),
         conversation_id=conversation_id,
         sampling_defaults=Sampling(),
     )
@@ -65,9 +67,9 @@ def _page(request: HttpRequest, **data: Any) -> HttpResponse:
 
 @require_safe
 @never_cache
-def model(request: HttpRequest) -> JsonResponse:
-    """The model that would answer, for a page that was opened before a worker was ready."""
-    return JsonResponse({"model": _model()})
+def models(request: HttpRequest) -> JsonResponse:
+    """The models that can be asked for, for a page that was opened before a worker was ready."""
+    return JsonResponse({"models": _models()})
 
 
 @require_safe
@@ -89,6 +91,9 @@ def _principal(request: HttpRequest) -> Principal | None:
         return None  # a key that is no longer valid: the page still opens, for nobody
 
 
-def _model() -> dict[str, Any] | None:
-    """Dimensions and name of the preferred model, of the newest living worker that has it."""
-    return next(map(workers.description, workers.by_preference()), None)
+def _models() -> list[dict[str, Any]]:
+    """Dimensions and name of every living worker's model, the preferred one first; of two workers the newer's."""
+    by_name: dict[str, dict[str, Any]] = {}
+    for worker in workers.by_preference():
+        by_name.setdefault(worker.model, workers.description(worker))
+    return list(by_name.values())

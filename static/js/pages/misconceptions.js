@@ -196,8 +196,8 @@ function drawFingerprints(host, context) {
     ];
   });
   let latest = context;
-  api.getModel().then((model) => {
-    now.fingerprint = model?.fingerprint ?? null;
+  api.getModels().then((models) => {
+    now.fingerprint = (models.find(({ name }) => name === context.response.model) ?? models[0])?.fingerprint ?? null;
     life.update(latest);
   }, reportError);
   return { update: (next) => life.update((latest = next)), destroy: life.destroy };

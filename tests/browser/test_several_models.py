@@ -1,4 +1,4 @@
-"""Several checkpoints side by side: listed by name, asked for by name, the first for whoever does not care."""
+"""Two models side by side: both listed, each answers who asks for it; the page lets choose and shows the right one."""
 
 from __future__ import annotations
 
@@ -11,32 +11,37 @@ from typing import Any
 import openai
 import pytest
 from openai import OpenAI
+from playwright.sync_api import Browser, expect
 
 from inference.settings import DEFAULT_MODEL
+from tests.browser.conftest import ask, await_end
+from tests.browser.visit import visit
 from tests.service.site import FAKE_TEXT, ROOT, Site, running_site
+
+pytestmark = pytest.mark.browser
 
 FIRST, SECOND = "fake@int8", "fake@float32"
 START_LIMIT_S = 60
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def two_models() -> Iterator[Site]:
     model = Path(os.environ.get("WEBTRACE_DATA", ROOT / "data")).resolve() / "models" / DEFAULT_MODEL
     with running_site(WEBTRACE_MODEL=f"{model}@int8, {model}@float32") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def client(site: Site) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{site.url}/v1", api_key=site.new_key(), max_retries=0, timeout=20) as client:
+def client(two_models: Site) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{two_models.url}/v1", api_key=two_models.new_key(), max_retries=0, timeout=20) as client:
         deadline = time.monotonic() + START_LIMIT_S
         while len(client.models.list().data) < 2:
-            assert time.monotonic() < deadline, "".join(site.output)
+            assert time.monotonic() < deadline, "".join(two_models.output)
             time.sleep(0.05)
         yield client
 
 
-def ask(client: OpenAI, model: str) -> Any:
+def complete(client: OpenAI, model: str) -> Any:
     return client.chat.completions.create(model=model, messages=[{"role": "user", "content": "Tell me a joke"}])
 
 
@@ -47,10 +52,28 @@ def test_both_are_listed_the_first_one_first(client: OpenAI) -> None:
 @pytest.mark.parametrize(("asked", "answers"), [(FIRST, FIRST), (SECOND, SECOND), ("auto", FIRST)])
 def test_the_model_asked_for_answers(client: OpenAI, asked: str, answers: str) -> None:
     for _ in range(3):  # whichever worker hears of it first
-        answer = ask(client, asked)
+        answer = complete(client, asked)
         assert (answer.model, answer.choices[0].message.content) == (answers, FAKE_TEXT)
 
 
 def test_another_model_is_refused_by_name(client: OpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match=f"there is {SECOND}, {FIRST}"):
-        ask(client, "fake")
+        complete(client, "fake")
+
+
+def test_the_chosen_model_answers_and_is_shown(browser: Browser, two_models: Site) -> None:
+    with visit(browser, two_models) as journey:
+        page = journey.page
+        page.locator(".settings > summary").click()
+        choice = page.get_by_label("Model", exact=True)
+        expect(choice.locator("option")).to_have_text([f"auto: {FIRST}", FIRST, SECOND])
+        choice.select_option(SECOND)
+        ask(page, "hello")
+        await_end(page)
+        expect(page.locator(".topbar-model")).to_contain_text(SECOND)
+        expect(journey.go("routing")).to_contain_text(SECOND)
+        journey.read_back()
+        assert journey.response["model"] == SECOND
+        page.reload()
+        await_end(page)
+        expect(page.locator(".topbar-model")).to_contain_text(SECOND)
