@@ -89,12 +89,12 @@ def recorded(browser: Browser, page: Page) -> Iterator[Recorder]:
     """Record the page's main thread until the block ends."""
     browser.start_tracing(page=page, categories=CATEGORIES)
     recorder = Recorder()
-    marked = time.monotonic()
-    page.evaluate(f"console.timeStamp('{MARK}')")
-    marked = (marked + time.monotonic()) / 2
     try:
         yield recorder
     finally:
+        marked = time.monotonic()
+        page.evaluate(f"console.timeStamp('{MARK}')")  # in the process that shows the page now
+        marked = (marked + time.monotonic()) / 2
         events = json.loads(browser.stop_tracing())["traceEvents"]
         recorder.recording = read(events, marked)
 

@@ -28,6 +28,7 @@ export function createChips(record, branch) {
     others,
   );
   let chosen = null;
+  let next = 0; // the frame in which more chips are made
   let offered = null; // the step whose alternatives are offered
 
   row.addEventListener("click", ({ target }) => {
@@ -56,12 +57,12 @@ export function createChips(record, branch) {
     append();
     const step = inView ? get().selection.step : null;
     offer(isActive(record) || branch === null ? null : record.steps[step] ?? null);
-    const next = step === null ? null : row.children[step] ?? null;
-    if (next === chosen) return;
+    const made = step === null ? null : row.children[step] ?? null;
+    if (made === chosen) return;
     mark(chosen, false);
-    mark(next, true);
-    chosen = next;
-    if (step !== null && next !== null) setText(detail, describe(record.steps[step]));
+    mark(made, true);
+    chosen = made;
+    if (step !== null && made !== null) setText(detail, describe(record.steps[step]));
   }
 
   function offer(step) {
@@ -75,6 +76,7 @@ export function createChips(record, branch) {
   }
 
   function append() {
+    cancelAnimationFrame(next); // one run of them, however often there is something new meanwhile
     const have = row.children.length;
     while (row.children.length > record.steps.length) row.lastChild.remove();
     if (have >= record.steps.length) return;
@@ -83,7 +85,7 @@ export function createChips(record, branch) {
     const chips = document.createDocumentFragment();
     for (let index = have; index < upTo; index += 1) chips.append(stepChip(record, record.tokens, offset, index));
     row.append(chips);
-    if (upTo < record.steps.length) requestAnimationFrame(append);
+    if (upTo < record.steps.length) next = requestAnimationFrame(append);
   }
 
   return { node, refresh };
