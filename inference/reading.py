@@ -1,4 +1,4 @@
-"""Prompts are read beside running answers: a cut at a time, and of a cut as many layers as the answers can wait for."""
+"""Prompts are read beside running answers: a cut at a time, and of a cut as many pieces as the answers can wait for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ factor at most, and a prompt keeps a known share of the machine."""
 class Cut:
     """One cut of one prompt on its way through the layers.
 
-    Where it is interrupted does not change its numbers: a layer is computed for the whole cut or not at all.
+    Where it is interrupted does not change its numbers: a piece is computed for the whole cut or not at all.
     """
 
     def __init__(self, decoder: Decoder, cache: KVCache, residuals: ResidualPool, sequence: Sequence) -> None:
@@ -32,10 +32,10 @@ class Cut:
         self.began = monotonic()
         self.seconds = 0.0
         """Time spent on it so far."""
-        self.layer_seconds = 0.0
-        """Time of the latest layer."""
+        self.piece_seconds = 0.0
+        """Time of the latest piece: a layer's attention or feed-forward."""
         self._blocks = sequence.blocks[: -(-self.chunk.end // cache.block_size)]
-        self._layers = decoder.layer_by_layer([self.chunk], cache, residuals, self.clock)
+        self._pieces = decoder.piece_by_piece([self.chunk], cache, residuals, self.clock)
 
     @property
     def is_valid(self) -> bool:
@@ -43,17 +43,17 @@ class Cut:
         return not self.sequence.ended and self.sequence.blocks[: len(self._blocks)] == self._blocks
 
     def compute(self, until: float) -> Tensor | None:
-        """Computes layers until about that time (monotonic seconds), at least one. Returns the logits
+        """Computes pieces until about that time (monotonic seconds), at least one. Returns the logits
         [1 or 0, vocabulary] when all are done, else None."""
         self.clock.skip()
         began = before = monotonic()
         try:
             with torch.inference_mode():
                 while True:
-                    next(self._layers)
+                    next(self._pieces)
                     now = monotonic()
-                    self.layer_seconds, before = now - before, now
-                    if now + self.layer_seconds / 2 > until:
+                    self.piece_seconds, before = now - before, now
+                    if now + self.piece_seconds / 2 > until:
                         return None
         except StopIteration as end:
             logits: Tensor = end.value
@@ -83,7 +83,7 @@ class Reader:
                 return
             self.cut = None
             yield cut, logits
-            if step_seconds is None or monotonic() + cut.layer_seconds / 2 > until:
+            if step_seconds is None or monotonic() + cut.piece_seconds / 2 > until:
                 return
 
     def _current(self) -> Cut | None:

@@ -157,15 +157,15 @@ class Decoder:
         Returns logits of the last token of each chunk that wants them, float32 [chunks that want, vocabulary].
         Raises ValueError for an empty or overlong chunk, an unknown token id, or blocks that do not suffice.
         """
-        layers = self.layer_by_layer(chunks, cache, residuals, clock, capture)
+        pieces = self.piece_by_piece(chunks, cache, residuals, clock, capture)
         while True:
             try:
-                next(layers)
+                next(pieces)
             except StopIteration as end:
                 logits: Tensor = end.value
                 return logits
 
-    def layer_by_layer(
+    def piece_by_piece(
         self,
         chunks: Sequence[Chunk],
         cache: KVCache,
@@ -173,7 +173,10 @@ class Decoder:
         clock: Clock = SILENT,
         capture: Capture | None = None,
     ) -> Generator[None, None, Tensor]:
-        """The same in pieces: stops after every layer, in inference mode as the caller sets it."""
+        """The same in pieces: stops after the attention and the feed-forward of every layer.
+
+        In inference mode as the caller sets it.
+        """
         self._check(chunks)
         token_ids = torch.tensor([i for chunk in chunks for i in chunk.token_ids], device=self.device)
         qkv = QKV(self.config, len(token_ids), self.device)
@@ -193,6 +196,7 @@ class Decoder:
         for layer, new_states in zip(self.layers, stream[1:].unbind(0), strict=True):
             attention = layer.attention
             middle = states + attention(states, qkv, turns.get(attention.kind.rotary), spans, clock, capture)
+            yield
             states = torch.add(middle, layer.feed_forward(middle, clock), out=new_states)
             yield
         if residuals is not None and recorded_in_place is None:

@@ -126,6 +126,7 @@ def _layer(trace: Trace, layer: int, states: Tensor, start: int, off: Off, keep:
     by_head = mixed.view(len(states), decoder.config.n_heads, -1).clone()
     by_head[:, off.heads.get(layer, [])] = 0
     states = states + decoder.layers[layer].attention.update(by_head.view_as(mixed))
+    trace.pause()
     if layer in off.feed_forwards:
         return states
     return states + decoder.layers[layer].feed_forward(states)

@@ -29,7 +29,7 @@ def rebuild(trace: Trace, logprobs: Sequence[float | None] = ()) -> Trace:
     cache = KVCache(decoder.config, num_blocks, size, device=decoder.device)
     residuals = ResidualPool(decoder.config, num_blocks, size, device=decoder.device)
     for chunks in _replay(trace, range(num_blocks)):
-        for _ in decoder.layer_by_layer(chunks, cache, residuals):
+        for _ in decoder.piece_by_piece(chunks, cache, residuals):
             trace.pause()
     whole = replace(
         trace, cache=cache, residuals=residuals, blocks=range(num_blocks), provenance="rebuilt", is_intact=always
