@@ -88,7 +88,7 @@ export function welcome(onSend) {
       "p",
       {},
       "Send a prompt and follow it through 27 stages: from the message your browser sends, through attention and " +
-        "probabilities, to the words that come back. Every number is from your own request.",
+        "probabilities, to the words that come back. Every number is from your own request. To hold it somewhere, right-click a station or press B on it.",
     ),
     element(
       "ul",

@@ -17,7 +17,10 @@ export function mountHold(host, catalogue) {
   const words = element("strong", { role: "status" });
   const left = element("span", { class: "soft" });
   const act = (label, run, kind) => element("button", { type: "button", class: kind, onclick: run }, label);
-  const go = (until) => responses.proceed(get().response, until);
+  const go = (until) => {
+    responses.proceed(get().response, until);
+    if (until === "end") select({ step: null }); // follow it again
+  };
   const buttons = [
     act("Next", () => go("next"), "primary"), act("Run", () => go("end")), act("Stop", () => responses.cancel(get().response)),
   ];

@@ -54,7 +54,7 @@ def test_a_request_is_held_at_the_stages_chosen_on_the_map_while_another_runs_on
     press(page, "Next")
     held(page, f"Held after {page.locator('.station[data-slug=token_ids]').get_attribute('title')}")
     page.set_viewport_size({"width": 360, "height": 740})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    expect(page.locator("html")).to_have_js_property("scrollWidth", 360)
     keep_screenshot(page, "hold-360")
     page.set_viewport_size({"width": 1440, "height": 900})
     page.get_by_role("group", name="Breakpoints").get_by_role("button", name="Clear").click()

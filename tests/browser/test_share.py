@@ -63,7 +63,7 @@ def test_a_link_holder_sees_the_trace_with_its_views_and_can_change_nothing(
     page.keyboard.press("Escape")
     page.set_viewport_size({"width": 360, "height": 740})
     page.get_by_role("tab", name="Inside").click()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    expect(page.locator("html")).to_have_js_property("scrollWidth", 360)
     keep_screenshot(page, "share-reader-360")
 
 

@@ -63,7 +63,7 @@ function nodes(context) {
     facts([
       ["tokens in common", quantity("common", parting ?? Math.min(one.steps.length, other.steps.length), count)],
       ["mean probability of a token, A", quantity("mean-a", meanProbability(one.steps), percent)],
-      ["B", quantity("mean-b", meanProbability(other.steps), percent)],
+      ["mean probability of a token, B", quantity("mean-b", meanProbability(other.steps), percent)],
     ]),
     heading(`Step ${step}: the same candidates in both`),
     candidatesTable(one.steps[step], other.steps[step]),
@@ -79,7 +79,7 @@ function choosing(context, other) {
     choices(context).map(({ record }, index) =>
       element("option", { value: record.id, selected: record === other }, `${index + 1}: ${record.text.slice(0, WORDS) || record.status}`)),
   );
-  return element("p", { class: "compare-choice" }, element("span", {}, "A is the answer that is looked into; "), element("label", {}, "B is ", select));
+  return element("label", {}, "A is the answer that is looked into; B is ", select);
 }
 
 /** The first step at which they hold different tokens, or at which one has ended; null when they are the same. */
