@@ -51,10 +51,11 @@ def _merges(text: str, tokenizer: Tokenizer) -> list[tuple[str, str, str]]:
     """The merges of each different word, in order of appearance."""
     found: list[tuple[str, str, str]] = []
     for word in dict.fromkeys(tokenizer.pre_tokens(text[:4000])):
-        found += [(one.left, one.right, one.left + one.right) for one in tokenizer.merges(word)]
-        if len(found) >= SHOWN_MERGES:
-            break
-    return found[:SHOWN_MERGES]
+        for one in tokenizer.merges(word):
+            found.append((one.left, one.right, one.left + one.right))
+            if len(found) == SHOWN_MERGES:
+                return found
+    return found
 
 
 def token_ids(account: Account, ids: Sequence[int], tokenizer: Tokenizer) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Literal
 
@@ -204,18 +204,35 @@ class Tokenizer:
         stretches = self._backend.pre_tokenizer.pre_tokenize_str(text)
         return [bytes(_CHARACTER_BYTES[c] for c in stretch).decode() for stretch, _ in stretches]
 
-    def merges(self, pre_token: str) -> list[Merge]:
-        """The merges, in order, that lead from the bytes of one pre-token to its tokens."""
+    def merges(self, pre_token: str) -> Iterator[Merge]:
+        """The merges, in order, that lead from the bytes of one pre-token to its tokens: the lowest rank first, of
+        equal ones the leftmost. A word of n bytes takes n log n steps: anybody may type a very long one."""
         symbols = [BYTE_CHARACTERS[byte] for byte in pre_token.encode()]
-        done: list[Merge] = []
-        while True:
-            ranked = [(self._ranks[pair], pair) for pair in pairwise(symbols) if pair in self._ranks]
-            if not ranked:
-                return done
-            rank, (left, right) = min(ranked)
-            place = next(i for i, pair in enumerate(pairwise(symbols)) if pair == (left, right))
-            symbols[place : place + 2] = [left + right]
-            done.append(Merge(_readable(left), _readable(right), _readable(left + right), rank))
+        following = list(range(1, len(symbols) + 1))
+        previous = list(range(-1, len(symbols) - 1))
+        waiting: list[tuple[int, int, str, str]] = []
+
+        def consider(place: int) -> None:
+            """The symbol at this place and the one after it may be merged."""
+            if place >= 0 and following[place] < len(symbols):
+                pair = symbols[place], symbols[following[place]]
+                if (rank := self._ranks.get(pair)) is not None:
+                    heappush(waiting, (rank, place, *pair))
+
+        for place in range(len(symbols)):
+            consider(place)
+        while waiting:
+            rank, place, left, right = heappop(waiting)
+            other = following[place]
+            if symbols[place] != left or other >= len(symbols) or symbols[other] != right:
+                continue  # one of the two was merged with another meanwhile
+            symbols[place], symbols[other] = left + right, ""
+            following[place] = following[other]
+            if following[other] < len(symbols):
+                previous[following[other]] = place
+            yield Merge(_readable(left), _readable(right), _readable(left + right), rank)
+            consider(previous[place])
+            consider(place)
 
     @cached_property
     def _ranks(self) -> dict[tuple[str, str], int]:

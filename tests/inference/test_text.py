@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -99,12 +101,40 @@ def test_split_characters_are_escaped_not_replaced() -> None:
 @example("unbelievable 2024")
 def test_merges_lead_to_the_tokens(text: str) -> None:
     for pre_token in tokenizer.pre_tokens(text):
-        num_merges = len(tokenizer.merges(pre_token))
+        num_merges = len(list(tokenizer.merges(pre_token)))
         assert len(pre_token.encode()) - num_merges == len(tokenizer.encode(pre_token))
 
 
+@given(st.text(alphabet=" aeltuo\n=é👩", max_size=60))
+@example("aaaaaaa")
+def test_merges_are_those_of_the_simplest_way(text: str) -> None:
+    for pre_token in tokenizer.pre_tokens(text):
+        symbols = [BYTE_CHARACTERS[byte] for byte in pre_token.encode()]
+        ranks = []
+        while ranked := [
+            (tokenizer._ranks[pair], place) for place, pair in enumerate(pairwise(symbols)) if pair in tokenizer._ranks
+        ]:
+            rank, place = min(ranked)
+            symbols[place : place + 2] = ["".join(symbols[place : place + 2])]
+            ranks.append(rank)
+        assert [merge.rank for merge in tokenizer.merges(pre_token)] == ranks
+
+
+def test_a_long_word_is_merged_in_steps_that_grow_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up = Counter[str]()
+
+    class Counted(dict[tuple[str, str], int]):
+        def get(self, pair: tuple[str, str], default: Any = None) -> Any:
+            looked_up["pairs"] += 1
+            return super().get(pair, default)
+
+    monkeypatch.setitem(tokenizer.__dict__, "_ranks", Counted(tokenizer._ranks))
+    assert len(list(tokenizer.merges("a" * 4000))) > 2000
+    assert looked_up["pairs"] < 4 * 4000
+
+
 def test_merges_come_in_order() -> None:
-    tell = tokenizer.merges("Tell")
+    tell = list(tokenizer.merges("Tell"))
     assert [(merge.left, merge.right) for merge in tell] == [("e", "l"), ("el", "l"), ("T", "ell")]
     assert [merge.rank for merge in tell] == sorted(merge.rank for merge in tell)
 
@@ -140,7 +170,7 @@ def test_merges_may_be_written_as_lines() -> None:
     definition = json.loads(vocabulary.definition)
     definition["model"]["merges"] = [" ".join(merge) for merge in definition["model"]["merges"]]
     older = Tokenizer(msgspec.structs.replace(vocabulary, definition=json.dumps(definition)))
-    assert older.merges("Tell") == tokenizer.merges("Tell")
+    assert list(older.merges("Tell")) == list(tokenizer.merges("Tell"))
 
 
 def test_raw_prompts_know_control_tokens_and_the_start_is_not_doubled() -> None:

@@ -61,4 +61,4 @@ def _is_invisible(character: str) -> bool:
 
 def _sentences(text: str) -> Iterator[str]:
     for sentence in _SENTENCE_END.split(text):
-        yield from textwrap.wrap(sentence, LONGEST_CHARACTERS)
+        yield from textwrap.wrap(sentence, LONGEST_CHARACTERS, expand_tabs=False)
