@@ -48,6 +48,9 @@ class Int8Linear:
     The scale is rounded to bfloat16 *before* the weights are divided by it, so its rounding costs nothing.
     """
 
+    COLUMNS = 16
+    """The kernel wants a multiple of so many, and reads past the end of others."""
+
     def __init__(self, weight: Tensor) -> None:
         largest = weight.abs().amax(dim=1)
         self.scales = (largest / 127).clamp(min=torch.finfo(torch.float32).tiny).bfloat16()
@@ -132,7 +135,7 @@ def make_linear(
 
 def _make_product(kind: str, checkpoint: Checkpoint, names: Sequence[str], device: torch.device) -> Linear:
     """int4 and native take matrices in four bits as the file packs them; what is not in four bits there, or does not
-    fill the kernel, is kept at eight."""
+    fill the kernel, is kept at eight, and what does not fill that one in float32."""
     if kind in ("int4", "native"):
         packed = [matrix for name in names if (matrix := checkpoint.four_bit(name)) is not None]
         if len(packed) == len(names) and sum(len(matrix.codes) for matrix in packed) % Int4Linear.ROWS == 0:
@@ -141,14 +144,14 @@ def _make_product(kind: str, checkpoint: Checkpoint, names: Sequence[str], devic
     dense = torch.from_numpy(np.concatenate([checkpoint.tensor(name) for name in names]))
     if kind == "native":
         return PackedLinear(dense.numpy())
-    if kind in ("int4", "int8"):
+    if kind in ("int4", "int8") and dense.shape[1] % Int8Linear.COLUMNS == 0:
         return Int8Linear(dense)
     return DenseLinear(dense.to(device, torch.bfloat16 if kind == "bfloat16" else torch.float32))
 
 
 def make_head(kind: str, weight: Tensor) -> DenseLinear | PackedHead:
     """The product with the matrix of the vocabulary, float32 [vocabulary, width]: float32, bfloat16, int8, native."""
-    if kind == "int8":
+    if kind == "int8" and weight.shape[1] % Int8Linear.COLUMNS == 0:
         return PackedHead(Int8Linear(weight), weight, is_coarse=True)
     if kind == "native":
         packed = PackedLinear(weight.numpy())

@@ -130,7 +130,8 @@ def _candidates(checkpoint: Checkpoint) -> list[str]:
     native = ["native"] if _objection_to_native(checkpoint.config) is None else []
     fills = all(out % Int4Linear.ROWS == 0 for out, _ in _sizes(checkpoint.config))
     packed = fills and checkpoint.four_bit("layers.0.gate") is not None
-    return [*native, "int4" if packed else "int8", "float32"]
+    eight = all(width % Int8Linear.COLUMNS == 0 for _, width in _sizes(checkpoint.config))
+    return [*native, *(["int4" if packed else "int8"] if eight else []), "float32"]
 
 
 def _sizes(config: ModelConfig) -> list[tuple[int, int]]:

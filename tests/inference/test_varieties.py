@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,13 +12,14 @@ import torch
 from numpy.typing import NDArray
 
 from inference.cache import KVCache, ResidualPool
-from inference.checkpoint import LayerKind, Rotary
+from inference.checkpoint import Checkpoint, LayerKind, Rotary
 from inference.checkpoint.rotary import LinearScaling, YarnScaling
 from inference.model.clock import multiply_adds
+from inference.model.decoder import Decoder
 from inference.views import rebuild
 from inference.views.view import View
 from tests.inference.sequences import Sequencer, new_sequence
-from tests.inference.tiny import CONFIG, decoder_of
+from tests.inference.tiny import CONFIG, RandomWeights, decoder_of
 from tests.inference.watched import Run, watched_run
 
 WINDOW = 7
@@ -76,6 +78,15 @@ def test_logits_alone_and_in_a_crowd_are_bit_equal() -> None:
             assert torch.equal(one, other)
         pieces = [[int(logits.argmax())] for logits in expected]
         expected = [sequence.feed(token) for sequence, token in zip(alone, pieces, strict=True)]
+
+
+@pytest.mark.parametrize("kernel", ["auto", "int8", "bfloat16"])
+def test_sizes_that_no_packed_kernel_holds_are_computed_by_another(kernel: str) -> None:
+    checkpoint = Checkpoint(path=Path(__file__), name="odd", config=VARIED, source=RandomWeights(VARIED))
+    decoder = Decoder.load(checkpoint, device="cpu", kernel=kernel)
+    logits = new_sequence(decoder, num_blocks=1).feed(PROMPT)
+    exact = new_sequence(decoder_of(VARIED), num_blocks=1).feed(PROMPT)
+    assert float((logits - exact).norm() / exact.norm()) < 0.1
 
 
 def test_a_rebuilt_response_is_the_run_itself(run: Run) -> None:
