@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -181,7 +181,7 @@ def scheduler(num_blocks: int, num_traced: int | None = None, *, aside: int = 0,
 def sequence(name: str, num_prompt: int, max_tokens: int = 8, *, record: bool = True) -> Sequence:
     prompt = [7] * num_prompt
     answer = Answer(byte_tokenizer(), [], [])
-    return Sequence(request(name, prompt), answer, max_tokens, 0.0, record, token_ids=prompt)
+    return Sequence(request(name, prompt), answer, max_tokens, 0.0, record, token_ids=list(prompt))
 
 
 def names(sequences: list[Sequence]) -> list[str]:
@@ -312,3 +312,74 @@ def test_no_more_is_promised_than_can_be_kept() -> None:
     on = scheduler(6, aside=3)
     submit(on, ("a", 10, 300), ("b", 10, 180), ("c", 10, 10))  # 5, 3 and 1 blocks at their longest
     assert names(on.next_turn().started) == ["a"], "b and then c could not go aside together with it"
+
+
+class Crowd(RuleBasedStateMachine):
+    """Whatever comes, is held, goes on and is cancelled: whoever steps has blocks for it, and all come to an end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on = scheduler(7, num_traced=3, aside=5, max_running=3)
+        self.everyone: list[Sequence] = []
+
+    @rule(num_prompt=st.sampled_from([1, 63, 64, 120, 128, 200]), max_tokens=st.sampled_from([1, 20, 130, 200]))
+    def submit(self, num_prompt: int, max_tokens: int) -> None:
+        self.everyone += submit(self.on, (str(len(self.everyone)), num_prompt, max_tokens))
+
+    @rule(num_steps=st.sampled_from([1, 5, 40]))
+    def run(self, num_steps: int) -> None:
+        for _ in range(num_steps):
+            self.step()
+
+    @rule(place=st.integers(0, 9), at=st.sampled_from(["hold", "go on", "cancel"]))
+    def turn_to(self, place: int, at: str) -> None:
+        going = [one for one in self.everyone if not one.ended]
+        if place >= len(going):
+            return
+        one = going[place]
+        if at == "cancel":
+            self.end(one)
+        elif at == "go on":
+            one.go_on(1.0)
+        elif one in self.on.running and not one.is_reading:
+            one.hold(0.0)
+
+    def step(self) -> None:
+        turn = self.on.next_turn()
+        for one in turn.decoding:
+            assert len(one.blocks) * 64 > one.num_computed, "there is room for the next token"
+            assert len(set(one.blocks)) == len(one.blocks)
+            one.token_ids.append(7)
+            self.on.computed(one, 1)
+        if (reading := self.on.next_reading()) is not None:
+            chunk = reading.next_chunk()
+            assert len(reading.blocks) * 64 >= chunk.end
+            self.on.computed(reading, len(chunk.token_ids))
+        for one in [*turn.decoding, *([reading] if reading is not None else [])]:
+            if not one.is_reading and one.num_computed + 1 >= one.most_positions:
+                self.end(one)
+
+    def end(self, one: Sequence) -> None:
+        one.ended = True
+        self.on.finish(one, keep=True)
+
+    @invariant()
+    def nobody_writes_where_another_reads(self) -> None:
+        own = [block for one in self.on.running for block in one.blocks[one.num_computed // 64 :]]
+        assert len(set(own)) == len(own)
+        assert all(not one.blocks for one in (*self.on.aside, *self.on.waiting))
+        assert sum(not one.is_held for one in self.on.running) <= 3
+
+    def teardown(self) -> None:
+        for one in self.everyone:
+            one.go_on(1.0)
+        for _ in range(500 * (1 + len(self.everyone))):
+            if not self.on.has_work:
+                break
+            self.step()
+        assert all(one.ended for one in self.everyone), "nobody waits for ever"
+        assert self.on.num_available == 7
+
+
+TestCrowd = Crowd.TestCase
+TestCrowd.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
