@@ -1,4 +1,5 @@
-# `make run` serves the site, `make test` checks everything, `make bench-page` measures the page (benchmarks/page.py).
+# `make run` serves the site, `make test` checks everything, `make bench` measures the engine beside others (its first
+# run builds llama.cpp, which takes minutes), `make bench-page` the page (benchmarks/page.py).
 # Variables may stand on the command line:
 #   PORT=9000                 port to serve on (8000)
 #   WEBTRACE_DATA=folder      where checkpoints, database and secret key live (data/)
@@ -7,6 +8,7 @@
 #   TORCH_INDEX=address       package index for torch alone; "default" takes whatever build pip offers
 #   PYTHON=program            a Python of 3.11 or newer (the first one found in PATH)
 #   TESTS=paths               what `make test` runs (tests)
+#   BENCH=options             of `make bench` (benchmarks/engine.py)
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
@@ -19,7 +21,7 @@ export PIP_INDEX_URL := $(PIP_INDEX)
 endif
 export TORCH_INDEX
 
-.PHONY: help run test lint bench-page python
+.PHONY: help run test lint bench bench-page python
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -36,6 +38,13 @@ test: python
 	@$(INSIDE) manage.py setup --checkpoints-only
 	@$(MAKE) --no-print-directory lint
 	@$(INSIDE) -m pytest -n 2 --dist loadgroup --durations=10 $(TESTS)
+
+bench: export OMP_NUM_THREADS := 1
+bench: export CMAKE_ARGS := -DGGML_NATIVE=ON -DGGML_OPENMP=OFF -DLLAVA_BUILD=OFF $(CMAKE_ARGS)
+bench: python
+	@"$(PYTHON)" webtrace/ops/install.py requirements-bench.txt
+	@$(INSIDE) manage.py setup --checkpoints-only
+	@$(INSIDE) -m benchmarks.engine $(BENCH)
 
 lint:
 	@$(INSIDE) -m ruff check .
