@@ -10,6 +10,7 @@ import pytest
 
 from inference.checkpoint import Checkpoint, LayerKind, Rotary, UnsupportedCheckpoint, load_checkpoint
 from tests.inference.foreign import make_model
+from tests.inference.test_architectures import CASES
 
 INDEX = "model.safetensors.index.json"
 
@@ -105,17 +106,68 @@ def test_broken_files_of_a_folder_are_named(folder: Path, tmp_path: Path) -> Non
         load_checkpoint(tmp_path)
 
 
-@pytest.mark.parametrize("architecture", ["gpt2", "llama"])
-def test_an_unsupported_gguf_is_refused_by_feature(tmp_path: Path, architecture: str) -> None:
+def older(stated: dict[str, Any]) -> dict[str, Any]:
+    """config.json as it was spelled before everything rotary stood in one object."""
+    rotary = stated.pop("rope_parameters")
+    if "full_attention" in rotary:
+        stated["rope_local_base_freq"] = rotary["sliding_attention"]["rope_theta"]
+        stated["sliding_window_pattern"] = 6
+        del stated["layer_types"]
+        rotary = rotary["full_attention"]
+    stated["rope_theta"] = rotary.pop("rope_theta")
+    kind = rotary.pop("rope_type")
+    return stated | ({} if kind == "default" else {"rope_scaling": {"type": kind, **rotary}})
+
+
+@pytest.mark.parametrize("name", ["llama, grouped", "llama, llama3 scaling", "llama, yarn scaling", "gemma3"])
+def test_older_spellings_mean_the_same(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    make_model(case.architecture, **case.changes).save_pretrained(tmp_path)
+    newer = load_checkpoint(tmp_path).config
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(older(json.loads(config.read_text()))))
+    assert load_checkpoint(tmp_path).config == newer
+
+
+GGUF_REFUSALS: list[tuple[str, dict[str, Any], str]] = [
+    ("gpt2", {}, "architecture 'gpt2'; supported are llama, "),
+    ("llama", {"attention.head_count": None}, "llama.attention.head_count is missing"),
+    ("llama", {"attention.head_count": 0}, "llama.attention.head_count is 0; it must be a whole number, 1 at least"),
+    ("llama", {"expert_count": 8}, "mixture of experts"),
+    ("llama", {"rope.dimension_count": 2}, "rotary positions on a part of the head"),
+    ("llama", {"attention.value_length": 4}, "values of another width than keys"),
+    ("llama", {"rope.scaling.type": "longrope"}, "rotary scaling 'longrope'"),
+    ("llama", {"rope.scaling.type": "yarn", "rope.scaling.yarn_log_multiplier": 0.1}, "yarn_log_multiplier"),
+    ("llama", {"attention.scale": 0.5}, r"a scale of the model's own \(attention.scale\)"),
+    ("llama", {"block_count": 1}, "tensor final_norm is missing"),
+    ("qwen2", {"attention.sliding_window": 4}, "a sliding window in qwen2, whose files do not say in which layers"),
+    ("gemma3", {}, "gemma3.attention.sliding_window is missing"),
+    ("gemma3", {"attention.sliding_window": 4, "final_logit_softcapping": 30.0}, "capped logits"),
+    ("llama", {"/split.count": 2}, "a GGUF file in parts"),
+]
+
+
+@pytest.mark.parametrize(("architecture", "changes", "feature"), GGUF_REFUSALS)
+def test_an_unsupported_gguf_is_refused_by_feature(
+    tmp_path: Path, architecture: str, changes: dict[str, Any], feature: str
+) -> None:
     path = tmp_path / "odd.gguf"
     writer = gguf.GGUFWriter(path, architecture)
+    stated: dict[str, Any] = {
+        "block_count": 0, "context_length": 64, "embedding_length": 32, "feed_forward_length": 32,
+        "attention.head_count": 4, "attention.layer_norm_rms_epsilon": 1e-5,
+    }  # fmt: skip
+    kinds = {int: gguf.GGUFValueType.UINT32, float: gguf.GGUFValueType.FLOAT32, str: gguf.GGUFValueType.STRING}
+    for name, value in (stated | changes).items():
+        if value is not None:
+            key = name[1:] if name.startswith("/") else f"{architecture}.{name}"
+            writer.add_key_value(key, value, kinds[type(value)])
     writer.add_tensor("token_embd.weight", np.zeros((4, 32), dtype=np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    missing = "architecture 'gpt2'" if architecture == "gpt2" else "llama.attention.head_count is missing"
-    with pytest.raises(UnsupportedCheckpoint, match=missing):
+    with pytest.raises(UnsupportedCheckpoint, match=feature):
         load_checkpoint(path)
 
 
