@@ -97,6 +97,12 @@ def test_a_file_opens_offline_where_it_was_saved(kept: Kept, real_site: Site, op
     expect(page.locator("#stage-sampling")).to_contain_text("draw")
     page.locator(".station[data-slug=feed_forward]").click()
     expect(page.locator("#stage-feed_forward .view-failed").first).to_contain_text("not in the file")
+    pages = page.get_by_role("navigation", name="Stages and pages").get_by_role("link")
+    for index in range(1, pages.count()):
+        pages.nth(index).click()
+        expect(page.locator(".page-body > *").first).to_be_attached()
+        expect(page.locator(".page-body")).not_to_contain_text("could not be loaded")
+    expect(page.locator("#page-numbers [data-figure]").first).to_be_attached()
     assert asked == []
     page.context.set_offline(False)
 

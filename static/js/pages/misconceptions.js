@@ -9,6 +9,7 @@ import { selectionLink } from "../links.js";
 import { bar, facts, fromContext, fromViews, note, quantity, sum, table, tokenAt } from "../parts.js";
 import { createPickers } from "../pickers.js";
 import { isActive } from "../record.js";
+import { sourceOf } from "../source.js";
 import { candidates, stepChip } from "../steps.js";
 import { chip, label } from "../tokens.js";
 
@@ -181,6 +182,7 @@ function operations(context) {
 /** The fingerprint under which the answer was made, and that of the engine which would answer now. */
 function drawFingerprints(host, context) {
   const now = { fingerprint: null };
+  const isFile = context.response !== null && sourceOf(context.response).address === null;
   const life = fromContext(host, context, ({ response, stages }) => [response?.fingerprint, stages.size, now.fingerprint], ({ response, stages }) => {
     const stored = stages.get("storage")?.data;
     if (!response?.fingerprint) return missing("no engine has taken the request");
@@ -188,7 +190,7 @@ function drawFingerprints(host, context) {
     return [
       facts([
         ["when this was answered", element("code", { "data-name": "fingerprint-then" }, response.fingerprint)],
-        ["the engine now", now.fingerprint !== null && element("code", { "data-name": "fingerprint-now" }, now.fingerprint)],
+        ["the engine now", isFile ? "not asked: this trace comes from a file" : now.fingerprint !== null && element("code", { "data-name": "fingerprint-now" }, now.fingerprint)],
         ["the same", now.fingerprint !== null && element("strong", { "data-name": "fingerprint-same", "data-value": String(same) }, same ? "✓ yes" : "no: another checkpoint, kernel or library serves now")],
         ["rows stored", stored && quantity("stored-rows", stored.rows.length, count)],
       ]),
@@ -196,8 +198,8 @@ function drawFingerprints(host, context) {
     ];
   });
   let latest = context;
-  api.getModels().then((models) => {
-    now.fingerprint = (models.find(({ name }) => name === context.response.model) ?? models[0])?.fingerprint ?? null;
+  if (!isFile) api.getModels().then((models) => {
+    now.fingerprint = (models.find(({ name }) => name === latest.response?.model) ?? models[0])?.fingerprint ?? null;
     life.update(latest);
   }, reportError);
   return { update: (next) => life.update((latest = next)), destroy: life.destroy };

@@ -5,18 +5,10 @@ import { element, swap } from "../dom.js";
 import { number } from "../format.js";
 import { selectionLink } from "../links.js";
 import { note, quantity, table } from "../parts.js";
-
-const FIGURES = new URL("./worked-numbers.json", import.meta.url);
+import figures from "./worked-numbers.json" with { type: "json" };
 
 export function draw(host) {
-  swap(host, note("Loading the figures."));
-  fetch(FIGURES).then((reply) => reply.json()).then(
-    (figures) => swap(host, sections(figures)),
-    (error) => {
-      reportError(error);
-      swap(host, element("p", { class: "notice alarm" }, "The figures could not be loaded. Reload to try again."));
-    },
-  );
+  swap(host, sections());
   return { update() {}, destroy: () => host.replaceChildren() };
 }
 
@@ -28,7 +20,7 @@ function mix(weights, values) {
   return values[0].map((_, coordinate) => arithmetic.sum(arithmetic.weightedTerms(weights, values.flat(), width, coordinate)));
 }
 
-function sections(figures) {
+function sections() {
   const { dot_products: dots, scaling, causal_mask: mask, attention_softmax: attention, weighted_sum: mixing, logits_softmax: logits, cosine, embedding_lookup: lookup } = figures;
   const weights = arithmetic.softmax(attention.scores).shares;
   const dot = arithmetic.sum(arithmetic.products(cosine.a, cosine.b));
