@@ -1,5 +1,6 @@
 /** What pictures may read of the page's state, frozen: built anew for every change. */
 
+import { wholePrompt } from "./prompt-tokens.js";
 import { isActive } from "./record.js";
 import { resolve, select } from "./selection.js";
 import { sourceOf } from "./source.js";
@@ -41,6 +42,7 @@ export function contextOf(state, own, noteView) {
     response,
     select,
     async view(slug, query, options) {
+      await wholePrompt(response);
       const view = await sourceOf(response).view(slug, query, options);
       noteView?.(view.info);
       return view;

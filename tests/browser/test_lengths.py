@@ -51,6 +51,8 @@ def test_the_map_of_the_last_layer_can_be_read(journey: Journey, length: int) ->
     )  # fmt: skip
     served = tensors["weights"]
     assert 0 < len(drawn) <= TILE
+    ticks = page.locator("#stage-softmax .heatmap-plot").evaluate("plot => plot.layout.yaxis.ticktext")
+    assert [tick for tick in ticks if not re.fullmatch(r"\d+ (?!…).+", tick)] == []
     np.testing.assert_array_equal(np.array([[v or 0 for v in row] for row in drawn]), served)
     assert shown(page.locator("#stage-softmax"), "row_sum") == pytest.approx(1, abs=1e-3)
     beside_the_sink = served[1:, 1:] if first == 0 else served
