@@ -36,6 +36,10 @@ def test_no_width_scrolls_sideways(site: Site, open_page: Open, width: int) -> N
         expect(page.locator(f"#stage-{slug}")).to_be_visible()
         assert_fits(page)
     keep_screenshot(page, f"inside-{width}")
+    for name in ("reading", "misconceptions", "meaning"):
+        page.evaluate("address => { location.hash = address; }", f"#page={name}")
+        expect(page.locator(f"#page-{name} .page-body > *").first).to_be_visible()
+        assert_fits(page)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
