@@ -18,11 +18,11 @@ from inference.answer import Answer
 from inference.aside import Aside
 from inference.blocks import BlockAllocator
 from inference.cache import KVCache, ResidualPool
+from inference.ending import ending
 from inference.fault import first_fault
 from inference.messages import (
     Candidate,
     Continue,
-    Ended,
     EngineFinish,
     FromEngine,
     Generate,
@@ -34,14 +34,14 @@ from inference.messages import (
     Steps,
 )
 from inference.model.decoder import CUT, Decoder
-from inference.parameters import validate
+from inference.parameters import objection
 from inference.prefill import PrefillRecord
 from inference.reading import Reader
 from inference.sampling import NonFiniteLogits, Sampled, sample
 from inference.scheduler import Scheduler
 from inference.sequence import Sequence
 from inference.text import Tokenizer
-from inference.traffic import decoding_multiply_adds, weight_bytes
+from inference.traffic import weight_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class Engine:
         if known is not None and not known.ended:
             logger.warning("Response %s was submitted twice.", request.response_id)
             return
-        reason = self._objection(request)
+        reason = objection(request, self.decoder.config.vocabulary, self._capacity)
         room = self._capacity - len(request.token_ids)
         sampling = request.sampling
         sequence = Sequence(
@@ -108,7 +108,7 @@ class Engine:
             breakpoints=frozenset(request.breakpoints),
         )
         if reason is not None:
-            self._outbox.append(self._ended(sequence, "error", error=reason))
+            self._outbox.append(ending(sequence, "error", reason, sequence.submitted, self.decoder.config, self.cache))
             return
         sequence.digests = self.scheduler.allocator.digests(request.token_ids, request.owner, request.num_shared_tokens)
         sequence.note("queued", sequence.submitted)
@@ -238,7 +238,7 @@ class Engine:
         sequence.go_on(now)
         sequence.note("finished", now)
         self._prefills.pop(sequence.response_id, None)
-        self._outbox.append(self._ended(sequence, finish, error))
+        self._outbox.append(ending(sequence, finish, error, now, self.decoder.config, self.cache))
         self.scheduler.finish(sequence, keep=finish != "error")
 
     def _fail(self, sequences: Seq[Sequence], error: Exception) -> None:
@@ -246,21 +246,6 @@ class Engine:
             self._finish(sequence, "error", str(error) or type(error).__name__)
 
     # ------------------------------------------------------------ messages
-
-    def _objection(self, request: Generate) -> str | None:
-        """Why this request cannot be answered; the service checks the same before and says it better."""
-        vocabulary = self.decoder.config.vocabulary
-        ids = [*request.token_ids, *request.given]
-        if not request.token_ids:
-            return "token_ids: the prompt is empty; at least one token is needed."
-        if len(request.token_ids) >= self._capacity:
-            return f"token_ids: the prompt has {len(request.token_ids)} tokens; at most {self._capacity - 1} fit."
-        if min(ids) < 0 or max(ids) >= vocabulary:
-            return f"token_ids: every id must be from 0 to {vocabulary - 1}."
-        if request.sampling.seed is None:
-            return "seed: must be set."
-        errors = validate(request.sampling, vocabulary)
-        return f"{errors[0].field}: {errors[0].message}." if errors else None
 
     def _step(self, row: _Row, sampled: Sampled, text: str, number: int, sample_ms: float) -> Step:
         sequence, token_text = row.sequence, self.tokenizer.token_text
@@ -288,31 +273,6 @@ class Engine:
         scheduler = self.scheduler
         return Steps(
             items, len(scheduler.running), len(scheduler.waiting) + len(scheduler.aside), scheduler.num_available
-        )
-
-    def _ended(self, sequence: Sequence, finish: EngineFinish, error: str | None = None) -> Ended:
-        now = monotonic()
-        num_blocks = self.scheduler.allocator.num_needed(sequence.num_computed)
-        prefilled = sequence.prefilled or now
-        return Ended(
-            response_id=sequence.response_id,
-            finish=finish,
-            text=sequence.answer.flush(),
-            num_prompt_tokens=sequence.num_prompt_tokens,
-            num_prefix_tokens=sequence.num_prefix_tokens,
-            token_ids=sequence.answer.token_ids,
-            stop=sequence.answer.stop,
-            error=error,
-            prefill_ms=1e3 * (prefilled - sequence.started) if sequence.started else 0.0,
-            decode_ms=1e3 * (now - prefilled - sequence.held_s),
-            num_blocks=num_blocks,
-            num_bytes=num_blocks * self.cache.bytes_per_block,
-            multiply_adds=decoding_multiply_adds(
-                self.decoder.config, sequence.num_prompt_tokens, sequence.num_computed
-            ),
-            forward_ms=1e3 * sequence.forward_s,
-            bytes_read=sequence.bytes_read,
-            events=sequence.events,
         )
 
     def ready(self, model: dict[str, Any], safety: dict[str, Any] | None) -> Ready:

@@ -1,11 +1,11 @@
-"""Which sampling parameters make sense. No torch here: the service checks them before anything is computed."""
+"""Which requests and parameters make sense. No torch here: the service checks them before anything is computed."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-from inference.messages import Sampling
+from inference.messages import Generate, Sampling
 
 SMALLEST_TEMPERATURE = 1e-5  # below it, dividing float32 logits could overflow
 MAX_STOPS = 16
@@ -31,6 +31,22 @@ def validate(sampling: Sampling, vocabulary: int) -> list[FieldError]:
         *_biases(sampling.logit_bias, vocabulary),
         *_stops(sampling.stop),
     ]
+
+
+def objection(request: Generate, vocabulary: int, capacity: int) -> str | None:
+    """Why a request cannot be answered by an engine with room for `capacity` tokens; the service checks the same before
+    and says it better."""
+    ids = [*request.token_ids, *request.given]
+    if not request.token_ids:
+        return "token_ids: the prompt is empty; at least one token is needed."
+    if len(request.token_ids) >= capacity:
+        return f"token_ids: the prompt has {len(request.token_ids)} tokens; at most {capacity - 1} fit."
+    if min(ids) < 0 or max(ids) >= vocabulary:
+        return f"token_ids: every id must be from 0 to {vocabulary - 1}."
+    if request.sampling.seed is None:
+        return "seed: must be set."
+    errors = validate(request.sampling, vocabulary)
+    return f"{errors[0].field}: {errors[0].message}." if errors else None
 
 
 def _ranges(sampling: Sampling) -> list[FieldError]:

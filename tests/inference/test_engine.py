@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,13 @@ from inference.cache import KVCache, ResidualPool
 from inference.engine import Engine
 from inference.messages import Continue, FromEngine, Generate, Held, Sampling, Steps
 from inference.model.clock import multiply_adds
-from inference.model.decoder import CUT, Decoder
+from inference.model.decoder import Decoder
 from inference.text import ChatTemplate, Message, Tokenizer
-from inference.views import Trace, rebuild
 from tests.inference.conftest import DATA, MODEL
-from tests.inference.tiny import CONFIG, END, Outcome, alone, collect, request, run, tiny_decoder, tiny_engine
+from tests.inference.tiny import CONFIG, END, Outcome, alone, collect, drain, request, run, tiny_decoder, tiny_engine
 
 CASES = json.loads((Path(__file__).parents[1] / "reference/reference.json").read_text())["cases"]
 LONG = "the cat and the dog and the " * 10
-
-
-def drain(engine: Engine) -> list[FromEngine]:
-    messages: list[FromEngine] = []
-    while engine.has_work:
-        messages += engine.step()
-    return messages
 
 
 def test_a_response_is_told_in_order() -> None:
@@ -159,74 +150,6 @@ def test_preempted_responses_have_the_text_they_have_alone() -> None:
         assert times == sorted(times)
     assert events["0"].count("preempted") == 0, "the oldest keeps its place"
     assert engine.scheduler.num_available == 8
-
-
-# ---------------------------------------------------------------- prefixes
-
-
-def test_a_prompt_of_whole_blocks_sent_twice_is_reused_and_its_last_token_still_computed() -> None:
-    prompt = [i % 200 for i in range(2 * CUT)]
-    engine = tiny_engine()
-    cold = run(engine, request("a", prompt))["a"]
-    warm = run(engine, request("b", prompt))["b"]
-    assert warm.numbers == cold.numbers
-    assert (cold.end.num_prefix_tokens, warm.end.num_prefix_tokens) == (0, CUT)
-    assert warm.prefilled[0].num_computed == CUT
-    assert run(engine, request("c", prompt, owner="stranger"))["c"].end.num_prefix_tokens == 0
-
-
-def test_a_tiny_cache_and_equal_prefixes_lose_nobody() -> None:
-    requests = [request(str(i), [*([9] * 140), i], max_tokens=40, seed=i) for i in range(12)]
-    outcomes = run(tiny_engine(5), *requests)
-    for one in requests:
-        assert outcomes[one.response_id].numbers == alone(one).numbers
-
-
-def test_a_second_turn_computes_the_new_tokens_and_at_most_one_cut_beyond_them() -> None:
-    engine = tiny_engine()
-    first = run(engine, request("a", LONG, max_tokens=130))["a"]
-    earlier, new = [*LONG.encode(), *first.token_ids], [10, 20, 30]
-    second = run(engine, request("b", [*earlier, *new]))["b"]
-    computed = second.prefilled[0].num_computed
-    assert len(new) < computed <= len(new) + CUT
-    assert second.end.num_prefix_tokens == len(earlier) + len(new) - computed
-    assert second.started[0].decoded_prefix == [(len(LONG), 3 * CUT)]
-    assert run(engine, request("c", [*earlier, *new], owner="stranger"))["c"].end.num_prefix_tokens == 0
-
-
-def test_what_an_answer_wrote_and_a_later_prompt_reuses_is_close_to_reading_it_and_rebuilt_to_the_bit() -> None:
-    engine = tiny_engine()
-    first = run(engine, request("a", LONG, max_tokens=130))["a"]
-    prompt = [*LONG.encode(), *first.token_ids, 10, 20, 30]
-    warm, cold = run(engine, request("b", prompt))["b"], alone(request("b", prompt))
-    assert warm.token_ids == cold.token_ids
-    for one, other in zip(warm.steps, cold.steps, strict=True):
-        assert one.raw_logprob == pytest.approx(other.raw_logprob, abs=1e-4)
-    held = engine.scheduler.find("b")
-    assert held is not None
-    own = Trace(engine.decoder, engine.cache, engine.residuals, held.blocks, held.token_ids, len(prompt))
-    again = rebuild(replace(own, blocks=(), decoded_prefix=warm.started[0].decoded_prefix))
-    for layer in range(CONFIG.n_layers + 1):
-        assert torch.equal(again.states(layer, 0, own.length), own.states(layer, 0, own.length))
-
-
-def test_recording_asks_for_recorded_prefixes() -> None:
-    engine = tiny_engine()
-    run(engine, request("a", LONG, record=False))
-    outcomes = run(engine, request("b", LONG, record=True))
-    assert outcomes["b"].end.num_prefix_tokens == 0
-    assert run(engine, request("c", LONG, record=False))["c"].end.num_prefix_tokens == 2 * CUT
-
-
-def test_residuals_of_a_recorded_response_are_kept() -> None:
-    engine = tiny_engine()
-    outcome = run(engine, request("a", LONG))["a"]
-    held = engine.scheduler.find("a")
-    assert held is not None
-    end = held.num_computed
-    assert end == len(LONG) + len(outcome.steps) - 1
-    states = engine.residuals.read(0, engine.residuals.slots(held.blocks, 0, end))
-    assert torch.equal(states, tiny_decoder().embedding[held.token_ids[:end]])
 
 
 # ---------------------------------------------------------------- ends
@@ -372,65 +295,6 @@ def test_a_given_token_that_the_filters_removed_has_no_logprob_and_one_that_ends
     assert (ended.end.finish, len(ended.steps)) == ("stop", 2)
     refused = alone(request("d", LONG, given=[-1]))
     assert (refused.end.finish, refused.steps) == ("error", [])
-
-
-# ---------------------------------------------------------------- holds
-
-
-def held_after(engine: Engine, step: int, **more: Any) -> list[FromEngine]:
-    """Response `a` and what it told until it was held after this step."""
-    engine.submit(request("a", "abc", breakpoints=[step], **more))
-    messages: list[FromEngine] = []
-    while not any(isinstance(message, Held) for message in messages):
-        messages += engine.step()
-    return messages
-
-
-def test_a_held_response_takes_no_step_while_another_runs_and_then_goes_on() -> None:
-    engine = tiny_engine(max_running=1)
-    messages = held_after(engine, 2)
-    assert not engine.has_work, "nothing is computed for it"
-    other = run(engine, request("b", LONG))["b"]
-    assert other.numbers == alone(request("b", LONG)).numbers
-    assert len(collect(messages)["a"].steps) == 3
-    engine.proceed(Continue("a", [4]))
-    engine.proceed(Continue("unknown"))
-    messages += drain(engine)
-    engine.proceed(Continue("a"))
-    outcome = collect([*messages, *drain(engine)])["a"]
-    assert outcome.held == [2, 4]
-    assert outcome.numbers == alone(request("a", "abc")).numbers
-
-
-def test_a_held_response_keeps_its_blocks_and_the_queue_waits_for_them() -> None:
-    engine = tiny_engine(3)
-    held_after(engine, 0, max_tokens=100)
-    engine.submit(request("b", "abc", max_tokens=100))
-    assert not engine.has_work, "stepping would only burn time"
-    engine.proceed(Continue("a"))
-    assert collect(drain(engine))["b"].end.finish == "length"
-
-
-def test_a_cancel_ends_a_hold_and_time_held_is_not_decoding_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr("inference.engine.monotonic", lambda: now[0])
-    engine = tiny_engine()
-    for going_on in (False, True):
-        messages = held_after(engine, 1)
-        now[0] += 60
-        if going_on:
-            engine.proceed(Continue("a"))
-        else:
-            engine.cancel("a")
-        outcome = collect([*messages, *drain(engine)])["a"]
-        assert outcome.end.finish == ("length" if going_on else "cancelled")
-        assert outcome.end.decode_ms == 0
-    assert engine.scheduler.num_available == 32
-
-
-def test_a_breakpoint_at_the_last_token_holds_nothing() -> None:
-    outcome = run(tiny_engine(), request("a", "abc", max_tokens=3, breakpoints=[2, 7]))["a"]
-    assert (outcome.held, outcome.end.finish) == ([], "length")
 
 
 def test_steps_tell_how_full_the_engine_is() -> None:

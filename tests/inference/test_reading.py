@@ -13,12 +13,12 @@ LONG = [(7 * i + 3) % 250 for i in range(2 * CUT + 9)]
 
 
 @pytest.fixture(autouse=True)
-def one_layer_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A running answer waits for no more than the one layer that is always read."""
+def half_a_layer_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A running answer waits for no more than the half layer that is always read."""
     monkeypatch.setattr(reading, "MULTIPLE", 0.0)
 
 
-def test_a_running_answer_has_a_token_after_every_layer_of_a_prompt() -> None:
+def test_a_running_answer_has_a_token_after_every_half_layer_of_a_prompt() -> None:
     engine = tiny_engine()
     engine.submit(request("running", "one", max_tokens=100))
     while not any(isinstance(message, Steps) for message in engine.step()):
@@ -29,8 +29,8 @@ def test_a_running_answer_has_a_token_after_every_layer_of_a_prompt() -> None:
         messages += engine.step()
     outcomes = collect(messages)
     assert outcomes["long"].prefilled[0].num_cuts == 3
-    # The step after the last layer computes the logits.
-    assert len(outcomes["running"].steps) == 3 * (CONFIG.n_layers + 1)
+    # Attention, then feed-forward of every layer; the step after the last computes the logits.
+    assert len(outcomes["running"].steps) == 3 * (2 * CONFIG.n_layers + 1)
     engine.cancel("running")
     while engine.has_work:
         messages += engine.step()

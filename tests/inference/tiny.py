@@ -158,14 +158,19 @@ def collect(messages: Iterable[FromEngine]) -> dict[str, Outcome]:
     return outcomes
 
 
+def drain(engine: Engine | FakeEngine) -> list[FromEngine]:
+    """Everything an engine tells until nothing is left to do."""
+    messages: list[FromEngine] = []
+    while engine.has_work:
+        messages += engine.step()
+    return messages
+
+
 def run(engine: Engine | FakeEngine, *requests: Generate) -> dict[str, Outcome]:
     """Submits all at once and steps until nothing is left to do."""
     for one in requests:
         engine.submit(one)
-    messages: list[FromEngine] = []
-    while engine.has_work:
-        messages += engine.step()
-    return collect(messages)
+    return collect(drain(engine))
 
 
 def alone(one: Generate) -> Outcome:
