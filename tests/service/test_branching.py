@@ -165,6 +165,7 @@ def test_other_instructions_make_another_prompt_which_is_no_branch(site: Site, k
         conversation = events[0]["conversation_id"]
         talk.create("And now?", conversation_id=conversation)  # by the conversation's own instructions
         follow_up = talk.to_end()
+        assert again(talk, branch=branch_of(follow_up, 1, 300))[-1]["type"] == "response.completed"
         site.python(
             "from webtrace.conversations.models import Conversation\n"
             f"result = Conversation.objects.filter(pk='{conversation}').update(instructions='Two.')"

@@ -54,7 +54,7 @@ def traced(owner: User, reason: FinishReason = "stop") -> Response:
     """A finished response whose log tells of its owner where a real one does."""
     response, _ = services.start_response(
         owner=owner,
-        message=ResponseCreate(event_id="e1", input="Tell me one"),
+        message=ResponseCreate(event_id="traced", input="Tell me one"),
         sampling=Sampling(seed=1),
         transport="websocket",
     )
@@ -142,6 +142,16 @@ def test_a_link_holder_gets_the_views(response: Response, owner: User, monkeypat
     got = Client().get(f"/api/v1/shared/{token}/views/softmax", {"layer": 3})
     assert (got.status_code, got.content) == (200, BODY)
     assert Client().get(f"/api/v1/shared/{token}").json()["model"]["n_layers"] == 7
+
+
+def test_a_link_shows_no_other_response_beside_its_own(response: Response, owner: User) -> None:
+    token = shared(response, owner)
+    another = make_response(owner)
+    Response.objects.filter(pk=another.pk).update(fingerprint="f1", worker_id="w1")
+    query = {"position": 0, "other": str(another.pk), "other_position": 0}
+    for client in link_holders(owner):
+        got = client.get(f"/api/v1/shared/{token}/views/contextual", query)
+        assert (got.status_code, got.json()["error"]["field"]) == (400, "other")
 
 
 @pytest.mark.parametrize("rest", ["", "/events", "/views/softmax", "/export"])

@@ -113,7 +113,7 @@ def traced_response(response: Response) -> TracedResponse:
         },
         error={"code": response.error_code, "message": response.error_message} if response.error_code else None,
         model=response.model or None,
-        fingerprint=response.fingerprint or None,
+        fingerprint=response.numbers_fingerprint or None,
         timings={
             "queue_ms": response.queue_ms,
             "time_to_first_token_ms": response.time_to_first_token_ms,
