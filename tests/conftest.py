@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import settings
 
-from tests.require import missing, required
+from tests.require import can_run_native, missing, required
 from tests.services import Services, ServicesMissing, running_services
 
 # The same examples on every run, so that a change is judged by what it changed; HYPOTHESIS_PROFILE=default looks for
@@ -19,9 +19,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Two groups of about the same length for two processes (`-n 2 --dist loadgroup`): what a browser looks at, and
     the rest. So neither needs the other's sites, engines and services, and each is started once."""
+    unfit = [] if can_run_native() else [item for item in items if "native" in item.keywords]
+    if unfit:
+        config.hook.pytest_deselected(items=unfit)
+        items[:] = [item for item in items if item not in unfit]
     for item in items:
         item.add_marker(pytest.mark.xdist_group("browser" if "browser" in item.keywords else "rest"))
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+COMPILERS = ("cc", "gcc", "clang")
 
 
 def required(kind: str) -> bool:
@@ -18,3 +22,10 @@ def missing(kind: str, why: str) -> NoReturn:
     if required(kind):
         pytest.fail(f"{kind} required by WEBTRACE_REQUIRE, but {why}")
     pytest.skip(f"needs {kind}, but {why}")
+
+
+def can_run_native() -> bool:
+    """Whether this machine should be able to compile and run the products in C: their tests are for no other."""
+    processor = Path("/proc/cpuinfo")
+    has_instructions = processor.exists() and "avx512_vnni" in processor.read_text()
+    return has_instructions and any(shutil.which(name) for name in COMPILERS)

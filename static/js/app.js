@@ -10,6 +10,7 @@ import { mountHold } from "./hold.js";
 import { mountJourneyMap } from "./journey-map.js";
 import * as responses from "./responses.js";
 import { mountPages } from "./pages.js";
+import { createReadingChoices } from "./reading-choices.js";
 import { mountScrubber } from "./scrubber.js";
 import { fromHash } from "./selection.js";
 import { Socket } from "./socket.js";
@@ -44,7 +45,7 @@ const composer = mountComposer(at("chat"), { samplingDefaults: page.sampling_def
 mountChat(at("chat"), { empty: welcome(composer.send), actions: { options: composer.options } });
 mountJourneyMap(at("journey"), page.stages, { onSelect: () => panes.show("inside") });
 mountHold(at("journey"), page.stages);
-mountScrubber(at("trace"));
+mountScrubber(at("trace"), createReadingChoices(at("trace"), page.stages));
 mountPages(at("trace"), page.stages, {
   ask: (input) => conversation.askAside(input, { ...page.sampling_defaults, max_tokens: 1 }),
   again(record, seed) {

@@ -3,19 +3,20 @@
 import { contextOf, followState } from "./context.js";
 import { element } from "./dom.js";
 import { selectionLink } from "./links.js";
-import { createReadingChoices } from "./reading-choices.js";
 import { get } from "./store.js";
 
+/** By page: its name in the row of links, which has to fit on one line, and its heading. */
 const TITLES = {
-  reading: "Read it through", table: "Debugging table", embeddings: "Three embeddings", meaning: "Same word, other meaning", training: "Where the weights came from",
-  misconceptions: "Misconceptions", compare: "Compare", numbers: "Worked numbers",
+  reading: ["Read", "Read it through"], table: ["Table", "Debugging table"], embeddings: ["Embeddings", "Three things called embedding"],
+  meaning: ["Same word", "Same word, other meaning"], training: ["Training", "Where the weights came from"],
+  misconceptions: ["Misconceptions", "Misconceptions, tested on this request"], compare: ["Compare", "Two answers compared"], numbers: ["Numbers", "Worked numbers"],
 };
 
 /** `again(record, seed)` asks for another version, `ask(text)` for one token after a text; null where one can only read. */
 export function mountPages(host, catalogue, { again, ask }) {
-  const links = new Map([[null, "Stages"], ...Object.entries(TITLES)].map(([page, title]) => [page, selectionLink({ page }, {}, title)]));
+  const links = new Map([[null, ["Stages"]], ...Object.entries(TITLES)].map(([page, [name]]) => [page, selectionLink({ page }, {}, name)]));
   const panel = element("div", { class: "page-panel", hidden: true });
-  host.prepend(element("nav", { class: "page-links", "aria-label": "Stages and pages" }, [...links.values()], createReadingChoices(host, catalogue)));
+  host.prepend(element("nav", { class: "page-links", "aria-label": "Stages and pages" }, [...links.values()]));
   host.append(panel);
   let open = null; // {page, body, life, update}
 
@@ -48,7 +49,7 @@ export function mountPages(host, catalogue, { again, ask }) {
     const body = element("div", { class: "page-body" });
     panel.append(element(
       "article", { class: "page stage-picture", id: `page-${page}`, "aria-labelledby": "page-title" },
-      element("h2", { id: "page-title" }, TITLES[page]), body,
+      element("h2", { id: "page-title" }, TITLES[page][1]), body,
     ));
     let latest = null;
     const opened = { page, response, life: null, update(context) {

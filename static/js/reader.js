@@ -8,6 +8,7 @@ import { mountJourneyMap } from "./journey-map.js";
 import { loadPlotly } from "./plotly.js";
 import { mountPages } from "./pages.js";
 import { createRecord } from "./record.js";
+import { createReadingChoices } from "./reading-choices.js";
 import { mountScrubber } from "./scrubber.js";
 import { fromHash, PAGES } from "./selection.js";
 import { remote } from "./source.js";
@@ -33,7 +34,7 @@ at("topbar").append(
 );
 mountChat(at("chat"), { empty: element("section", { class: "welcome" }, token === null ? opening() : null, problem), actions: null });
 mountJourneyMap(at("journey"), page.stages, { onSelect: () => panes.show("inside") });
-mountScrubber(at("trace"));
+mountScrubber(at("trace"), createReadingChoices(at("trace"), page.stages));
 mountPages(at("trace"), page.stages, { again: null });
 mountStagePanel(at("trace").appendChild(document.createElement("div")), page.stages);
 addEventListener("popstate", () => set({ selection: fromHash(location.hash, slugs) }));

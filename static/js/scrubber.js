@@ -11,7 +11,8 @@ import { label } from "./tokens.js";
 
 const PLAY_MS = 700;
 
-export function mountScrubber(host) {
+/** `choices` is what else stands in its row. */
+export function mountScrubber(host, choices) {
   const slider = element("input", { type: "range", min: 0, step: 1, "aria-label": "Step", oninput: () => go(Number(slider.value)) });
   const back = iconButton("back", "Previous step", { onclick: () => go(Number(slider.value) - 1) });
   const forward = iconButton("forward", "Next step", { onclick: () => go(Number(slider.value) + 1) });
@@ -23,7 +24,7 @@ export function mountScrubber(host) {
   const node = element(
     "div",
     { class: "scrubber", role: "group", "aria-label": "Steps of the answer", hidden: true },
-    back, play, forward, slider, place, token, hold.node, newest,
+    back, play, forward, slider, place, token, hold.node, newest, choices,
   );
   host.append(node);
   let timer = null;

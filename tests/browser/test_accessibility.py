@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 SERIOUS = {"serious", "critical"}
 STAGES = ("tokens", "sampling", "append")
-PAGES = ("Read it through", "Debugging table", "Misconceptions", "Worked numbers")
+PAGES = ("Read", "Table", "Misconceptions", "Numbers")
 
 
 def faults(page: Page) -> list[str]:

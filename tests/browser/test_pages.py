@@ -75,7 +75,7 @@ def claim(journey: Journey, name: str) -> Locator:
 
 
 def test_the_table_has_22_rows_of_this_request(journey: Journey) -> None:
-    table = go(journey, "table", "Debugging table").locator("[data-table=debug]")
+    table = go(journey, "table", "Table").locator("[data-table=debug]")
     expect(table.locator("tbody")).to_have_count(22)
     reports = {event["stage"]: event for event in journey.of_type("trace.stage")}
     for stage in STAGES:
@@ -93,7 +93,7 @@ def test_the_table_has_22_rows_of_this_request(journey: Journey) -> None:
 
 
 def test_a_row_leads_to_its_stage_and_back(journey: Journey) -> None:
-    table = go(journey, "table", "Debugging table")
+    table = go(journey, "table", "Table")
     assert "page=table" in journey.page.url
     journey.page.reload()
     expect(table).to_be_visible()
@@ -112,7 +112,7 @@ def test_a_refused_request_reached_no_later_row(journey: Journey) -> None:
     """The same log, cut behind the gateway."""
     cut = [one for one in journey.events if one["type"] != "trace.stage" or one["stage"] in ("request", "gateway")]
     journey.page.route("**/events?*", lambda route: _play(route, cut))
-    go(journey, "table", "Debugging table")
+    go(journey, "table", "Table")
     journey.page.reload()
     rows = journey.page.locator("#page-table [data-table=debug] tr[data-stage]")
     expect(journey.page.locator("[data-name=reached]")).to_have_attribute("data-value", "2")
@@ -185,7 +185,7 @@ def test_another_seed_asks_again(journey: Journey) -> None:
 
 
 def test_worked_numbers_are_those_of_the_reference(journey: Journey) -> None:
-    page = go(journey, "numbers", "Worked numbers")
+    page = go(journey, "numbers", "Numbers")
     expect(page.locator("[data-agrees]").first).to_be_visible()
     expect(page.locator("[data-agrees=false]")).to_have_count(0)
     values = all_shown(page)

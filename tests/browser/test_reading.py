@@ -28,7 +28,7 @@ def journey(browser: Browser, site: Site) -> Iterator[Journey]:
 
 
 def test_the_journey_is_one_text_with_this_requests_values(journey: Journey) -> None:
-    journey.page.get_by_role("link", name="Read it through", exact=True).click()
+    journey.page.get_by_role("link", name="Read", exact=True).click()
     page = journey.page.locator("#page-reading")
     tokens = next(one["data"] for one in journey.of_type("trace.stage") if one["stage"] == "tokens")
     assert shown(page, "user_tokens") == 5

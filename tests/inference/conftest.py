@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from inference.checkpoint import Checkpoint, load_checkpoint
-from inference.model.compiled import NotCompiled, products
 from inference.model.decoder import Decoder
 from tests.inference.watched import Run, watched_run
 
@@ -34,10 +33,6 @@ def decoder_int4(checkpoint: Checkpoint) -> Decoder:
 
 @pytest.fixture(scope="session")
 def decoder_native(checkpoint: Checkpoint) -> Decoder:
-    try:
-        products()
-    except NotCompiled as error:
-        pytest.skip(str(error))
     return Decoder.load(checkpoint, device="cpu", kernel="native")
 
 

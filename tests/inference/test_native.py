@@ -24,10 +24,6 @@ EXACT = 1e-4
 @pytest.fixture
 def product(request: pytest.FixtureRequest) -> tuple[PackedLinear, torch.Tensor]:
     """Packed in that many bits, and what it was packed from: numbers that float16 scales hold exactly."""
-    try:
-        products()
-    except NotCompiled as error:
-        pytest.skip(str(error))
     if request.param == 4:
         rough = four_bit()
         scales, minimums = (part.astype(np.float16).astype(np.float32) for part in (rough.scales, rough.minimums))
@@ -44,6 +40,7 @@ def product(request: pytest.FixtureRequest) -> tuple[PackedLinear, torch.Tensor]
 both = pytest.mark.parametrize("product", [4, 8], indirect=True, ids=["four bits", "eight bits"])
 
 
+@pytest.mark.native
 @both
 def test_a_product_is_that_with_the_weights_of_the_file(product: tuple[PackedLinear, torch.Tensor]) -> None:
     packed, weight = product
@@ -51,18 +48,21 @@ def test_a_product_is_that_with_the_weights_of_the_file(product: tuple[PackedLin
     assert float((packed(ROWS) - expected).norm() / expected.norm()) < EXACT
 
 
-def test_a_files_four_bits_are_kept_as_they_are(checkpoint: Checkpoint, product_needs: None) -> None:
+@pytest.mark.native
+def test_a_files_four_bits_are_kept_as_they_are(checkpoint: Checkpoint) -> None:
     matrix = checkpoint.four_bit("layers.7.q")
     assert matrix is not None
     expected = ROWS.double() @ torch.from_numpy(checkpoint.tensor("layers.7.q")).double().T
     assert float((PackedLinear(matrix)(ROWS) - expected).norm() / expected.norm()) < EXACT
 
 
-def test_a_files_eight_bits_are_kept_as_they_are(checkpoint: Checkpoint, product_needs: None) -> None:
+@pytest.mark.native
+def test_a_files_eight_bits_are_kept_as_they_are(checkpoint: Checkpoint) -> None:
     assert PackedLinear(checkpoint.tensor("embedding")[:1024]).is_exact
     assert not PackedLinear(checkpoint.tensor("layers.7.q")).is_exact
 
 
+@pytest.mark.native
 @both
 def test_a_row_does_not_depend_on_its_neighbours(product: tuple[PackedLinear, torch.Tensor]) -> None:
     packed, _ = product
@@ -72,6 +72,7 @@ def test_a_row_does_not_depend_on_its_neighbours(product: tuple[PackedLinear, to
     assert torch.equal(packed(torch.cat([ROWS[:1], 1e6 * ROWS[1:4]]))[:1], expected[:1])
 
 
+@pytest.mark.native
 @both
 def test_rows_of_zeros_and_of_what_is_no_number(product: tuple[PackedLinear, torch.Tensor]) -> None:
     packed, _ = product
@@ -120,14 +121,6 @@ def test_what_was_fast_is_remembered_for_checkpoint_and_machine(
     remembered.write_text("{")
     make_plan(checkpoint, "cpu", "auto", remembered)
     assert len(tried) == 3
-
-
-@pytest.fixture
-def product_needs() -> None:
-    try:
-        products()
-    except NotCompiled as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

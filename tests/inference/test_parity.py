@@ -65,6 +65,7 @@ def test_int4_stays_close_to_float32(decoder_float32: Decoder, decoder_int4: Dec
     assert math.fsum(along_answers) / len(along_answers) <= 0.01
 
 
+@pytest.mark.native
 def test_native_is_float32_to_four_digits(decoder_float32: Decoder, decoder_native: Decoder) -> None:
     for case in CASES:
         exact, packed = (teacher_forced(decoder, case) for decoder in (decoder_float32, decoder_native))
