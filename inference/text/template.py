@@ -15,6 +15,9 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from jinja2 import TemplateError as JinjaError
+from jinja2.ext import Extension
+from jinja2.nodes import Node
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from inference.text.tokenizer import Tokenizer
@@ -78,6 +81,16 @@ class Segment:
     token_ids: tuple[int, ...] = ()
 
 
+class _GenerationBlocks(Extension):
+    """`{% generation %}` marks what an assistant says, for training; here it stands for its contents."""
+
+    tags = {"generation"}  # noqa: RUF012 - as Jinja declares it
+
+    def parse(self, parser: Parser) -> list[Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
 class ChatTemplate:
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Raises NoChatTemplate."""
@@ -85,7 +98,7 @@ class ChatTemplate:
             raise NoChatTemplate("This checkpoint has no chat template: it can complete a raw prompt only.")
         self._tokenizer = tokenizer
         environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _GenerationBlocks]
         )
         environment.globals["raise_exception"] = _refuse
         self._template = environment.from_string(tokenizer.chat_template)

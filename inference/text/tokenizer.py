@@ -77,6 +77,7 @@ class Tokenizer:
         self._unsayable = {byte for byte, character in enumerate(BYTE_CHARACTERS) if character not in ids}
         self.end_ids = vocabulary.end_ids
         self.start_id = vocabulary.start_id
+        self._before_raw = [] if vocabulary.start_id is None or not vocabulary.starts_raw else [vocabulary.start_id]
         self.chat_template = vocabulary.chat_template
 
     @classmethod
@@ -115,8 +116,7 @@ class Tokenizer:
         ids: list[int] = []
         for part in self.split_control(text):
             ids += [self._control[part]] if part in self._control else self.encode(part)
-        starts_alone = self.start_id is not None and ids[:1] != [self.start_id]
-        return [self.start_id, *ids] if self.start_id is not None and starts_alone else ids
+        return ids if ids[:1] == [self.start_id] else self._before_raw + ids
 
     def split_control(self, text: str) -> list[str]:
         """`text` cut around every control token's name; concatenated it is `text` again."""

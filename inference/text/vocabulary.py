@@ -46,7 +46,7 @@ PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
 WHOLE_FIRST = ("llama-bpe", "tekken")
 """Where a stretch of text that is a token by itself becomes that token, whatever merges would make of it."""
 GGUF_CONTROL, GGUF_USER_DEFINED = 3, 4  # values of tokenizer.ggml.token_type
-CACHE_FORMAT = 2
+CACHE_FORMAT = 3
 
 
 class UnsupportedTokenizer(ValueError):
@@ -59,7 +59,8 @@ class Vocabulary(msgspec.Struct, frozen=True):
     definition: str
     control_ids: dict[str, int]
     end_ids: list[int]
-    start_id: int | None  # put before a raw prompt, where the checkpoint asks for it
+    start_id: int | None
+    starts_raw: bool  # whether the checkpoint asks for the start token before a raw prompt
     chat_template: str | None
 
     @classmethod
@@ -125,34 +126,47 @@ def _from_gguf(path: Path) -> Vocabulary:
         definition=json.dumps(definition),
         control_ids=control,
         end_ids=sorted(end_ids),
-        start_id=read("ggml.bos_token_id") if read("ggml.add_bos_token", False) else None,
+        start_id=read("ggml.bos_token_id"),
+        # Where the file does not say, the format's readers go by the way of cutting.
+        starts_raw=read("ggml.add_bos_token", pre in WHOLE_FIRST),
         chat_template=read("chat_template"),
     )
 
 
 def _from_folder(folder: Path) -> Vocabulary:
+    try:
+        return _read_folder(folder)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UnsupportedTokenizer(f"The tokenizer files of {folder.name} lack what they need: {error!r}.") from error
+
+
+def _read_folder(folder: Path) -> Vocabulary:
     definition = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     if definition["model"]["type"] != "BPE" or "ByteLevel" not in json.dumps(definition["pre_tokenizer"]):
         raise UnsupportedTokenizer(f"Tokenizer model {definition['model']['type']!r}: only byte-level BPE.")
     control = {token["content"]: token["id"] for token in definition["added_tokens"] if token["special"]}
     definition["added_tokens"] = [token for token in definition["added_tokens"] if not token["special"]]
+    processor = json.dumps(definition.get("post_processor"))
     definition["post_processor"] = None  # would add control tokens on its own
     settings = _read_json(folder / "tokenizer_config.json")
     end_ids = _read_json(folder / "generation_config.json").get("eos_token_id", [])
     end_token = _token_name(settings.get("eos_token"))
-    ends = set(end_ids if isinstance(end_ids, list) else [end_ids])
+    ends = set(end_ids if isinstance(end_ids, list) else [end_ids]) - {None}
     if end_token in control:
         ends.add(control[end_token])
     template_file = folder / "chat_template.jinja"
     template = settings.get("chat_template")
     if template_file.is_file():
         template = template_file.read_text(encoding="utf-8")
-    starts = settings.get("add_bos_token", False)
+    elif isinstance(template, list):  # several by name, in older files
+        template = next((one["template"] for one in template if one["name"] == "default"), None)
+    start = _token_name(settings.get("bos_token"))
     return Vocabulary(
         definition=json.dumps(definition),
         control_ids=control,
         end_ids=sorted(ends),
-        start_id=control.get(_token_name(settings.get("bos_token"))) if starts else None,
+        start_id=control.get(start),
+        starts_raw=settings.get("add_bos_token", json.dumps(start) in processor),
         chat_template=template if isinstance(template, str) else None,
     )
 

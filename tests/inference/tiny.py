@@ -78,7 +78,7 @@ def byte_tokenizer() -> Tokenizer:
         "model": {"type": "BPE", "vocab": {c: i for i, c in enumerate(BYTE_CHARACTERS)}, "merges": []},
     }
     control = {"<|end|>": END, "<|a|>": 257, "<|b|>": 258, "<|c|>": 259}
-    return Tokenizer(Vocabulary(json.dumps(definition), control, [END], None, None))
+    return Tokenizer(Vocabulary(json.dumps(definition), control, [END], None, False, None))
 
 
 def tiny_engine(
