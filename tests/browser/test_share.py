@@ -76,6 +76,26 @@ def test_a_stranger_without_the_link_gets_404(real_site: Site, kept: Kept, brows
     page.context.close()
 
 
+def test_a_link_that_is_taken_back_leads_nowhere(site: Site, open_page: Open) -> None:
+    page = open_page(site)
+    ask(page, "hello")
+    expect(page.locator(".answer-state")).to_contain_text("Complete")
+    page.get_by_role("button", name="Share or save").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("There is no link yet.")
+    dialog.get_by_role("button", name="Make a link").click()
+    address = dialog.get_by_label("Link to this trace")
+    expect(address).to_be_visible()
+    link = address.input_value()
+    assert page.request.get(link).status == 200
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Share or save").click()
+    expect(address).to_have_value(link)
+    dialog.get_by_role("button", name="Take the link back").click()
+    expect(dialog).to_contain_text("There is no link yet.")
+    assert page.request.get(link).status == 404
+
+
 def open_offline(page: Page, file: Path) -> None:
     expect(page.locator("#app[data-complete]")).to_be_attached()
     page.context.set_offline(True)

@@ -148,7 +148,7 @@ def test_a_link_shows_no_other_response_beside_its_own(response: Response, owner
     token = shared(response, owner)
     another = make_response(owner)
     Response.objects.filter(pk=another.pk).update(fingerprint="f1", worker_id="w1")
-    query = {"position": 0, "other": str(another.pk), "other_position": 0}
+    query: dict[str, str | int] = {"position": 0, "other": str(another.pk), "other_position": 0}
     for client in link_holders(owner):
         got = client.get(f"/api/v1/shared/{token}/views/contextual", query)
         assert (got.status_code, got.json()["error"]["field"]) == (400, "other")
