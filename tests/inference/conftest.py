@@ -46,7 +46,12 @@ def watched_int4(decoder_int4: Decoder) -> Run:
     return watched_run(decoder_int4)
 
 
-@pytest.fixture(params=["float32", "int4"])
+@pytest.fixture(scope="session")
+def watched_native(decoder_native: Decoder) -> Run:
+    return watched_run(decoder_native)
+
+
+@pytest.fixture(params=["float32", "int4", "native"])
 def any_run(request: pytest.FixtureRequest) -> Run:
     """The same text by each kernel."""
     run: Run = request.getfixturevalue(f"watched_{request.param}")

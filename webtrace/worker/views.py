@@ -125,23 +125,30 @@ def _refuse_unreleased(slug: str, asked: Query, subject: Subject) -> None:
 
     Raises QueryError, as the engine does for a position that is not there.
     """
+    first, num_released = _first_choice(subject)
     if asked.position is not None:
-        field, step = "position", asked.position - subject.num_prompt_tokens + 1
+        _refuse_past("position", asked.position, first + num_released)
     elif asked.step is not None:
-        field, step = "step", asked.step
-    else:
-        field, step = "step", 0 if slug in TELLING else -1
-    _refuse_step(field, step, subject)
+        _refuse_past("step", asked.step, num_released)
+    elif slug in TELLING:
+        _refuse_past("step", 0, num_released)
 
 
 def _refuse_unreleased_there(asked: Query, other: Subject) -> None:
     """The same for the second response of a comparison."""
-    if asked.other_position is not None:
-        _refuse_step("other_position", asked.other_position - other.num_prompt_tokens + 1, other)
     if not other.token_ids:
         raise QueryError("other", "has no computed token")
+    if asked.other_position is not None:
+        _refuse_past("other_position", asked.other_position, sum(_first_choice(other)))
 
 
-def _refuse_step(field: str, step: int, subject: Subject) -> None:
-    if step >= max(len(subject.token_ids) - subject.num_prompt_tokens, 0):
-        raise QueryError(field, "nothing is released yet of what was chosen there")
+def _first_choice(subject: Subject) -> tuple[int, int]:
+    """The position that chose the answer's first token, and how many tokens are released."""
+    return subject.num_prompt_tokens - 1, max(len(subject.token_ids) - subject.num_prompt_tokens, 0)
+
+
+def _refuse_past(field: str, value: int, size: int) -> None:
+    if size <= 0:
+        raise QueryError(field, f"must wait: nothing is released yet of what was chosen at {value}")
+    if value >= size:
+        raise QueryError(field, f"must be 0 to {size - 1} (what is released), not {value}")
