@@ -7,7 +7,7 @@ from torch import Tensor
 
 from inference.checkpoint.config import ModelConfig
 from inference.query import Query, within
-from inference.views.derive import mixed_at
+from inference.views.derive import attend
 from inference.views.output import chosen_token, logits_at
 from inference.views.trace import Trace
 from inference.views.view import View, array
@@ -64,7 +64,7 @@ def attribution(trace: Trace, query: Query) -> View:
 def _layer(trace: Trace, layer: int, position: int, direction: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What the heads [n_heads], the output's bias [] and the feed-forward block [] wrote in the direction [width]."""
     config, block = trace.decoder.config, trace.decoder.layers[layer]
-    mixed = mixed_at(trace, layer, position)
+    mixed = attend(trace, layer, position, position + 1).mixed()
     # A row for each head with the others zero, and one of zeros, which leaves the bias: the output matrix is linear.
     alone = torch.zeros(config.n_heads + 1, config.n_heads, config.head_width, device=mixed.device)
     every = torch.arange(config.n_heads)
