@@ -15,6 +15,7 @@ import { createPickers } from "./pickers.js";
 import { get } from "./store.js";
 import { select } from "./selection.js";
 import { onSwipe } from "./swipe.js";
+import { explained } from "./terms.js";
 
 const OF_FIRST_STEP = new Set(["logits", "sampling"]); // what they say and took is of the first token
 const PROVENANCE = {
@@ -123,9 +124,13 @@ function createFrame(stage, catalogue) {
       erase();
       return;
     }
-    guard(() => setText(parts.sentence, module.sentence(context)));
+    guard(() => say(module.sentence(context)));
     if (drawings === null) draw();
     else guard(() => { drawings.picture?.update(context); if (fold.open) drawings.arithmetic?.update(context); });
+  }
+
+  function say(sentence) {
+    if (parts.sentence.textContent !== sentence) parts.sentence.replaceChildren(...explained(sentence));
   }
 
   /** The report speaks of the first step; a module that knows every step speaks of the selected one. */

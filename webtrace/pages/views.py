@@ -25,6 +25,7 @@ from webtrace.dispatch import workers
 from webtrace.gateway import address
 from webtrace.gateway.principal import Principal
 from webtrace.stages import STAGES
+from webtrace.terms import TERMS
 
 
 @require_safe
@@ -61,7 +62,7 @@ def opened(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, **data: Any) -> HttpResponse:
-    page_data = msgspec.to_builtins({"stages": STAGES, "reader": None, **data}, str_keys=True)
+    page_data = msgspec.to_builtins({"stages": STAGES, "terms": TERMS, "reader": None, **data}, str_keys=True)
     return render(request, "pages/app.html", {"page_data": page_data})
 
 

@@ -4,6 +4,7 @@ import { element, swap } from "../dom.js";
 import { count, plural, short } from "../format.js";
 import { selectionLink } from "../links.js";
 import { note, quantity } from "../parts.js";
+import { explained } from "../terms.js";
 
 /** What opens each stretch: from the request itself where it has got there. */
 const OPENINGS = {
@@ -36,7 +37,7 @@ export function draw(host, context) {
       told.map((stage) => element(
         "p", { "data-stage": stage.slug, dir: "auto" },
         selectionLink({ stage: stage.slug }, { class: "chapter-stage", "data-world": stage.world, "data-focus": `read-${stage.slug}` }, stage.title), " ",
-        modules.get(stage.slug).sentence({ ...latest, stage, report: latest.stages.get(stage.slug) }),
+        explained(modules.get(stage.slug).sentence({ ...latest, stage, report: latest.stages.get(stage.slug) })),
       )),
     );
   }
