@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from inference.cache import KVCache, ResidualPool
 from inference.checkpoint import Checkpoint, LayerKind, Rotary
 from inference.checkpoint.rotary import LinearScaling, YarnScaling
+from inference.engine import Engine
 from inference.model.clock import multiply_adds
 from inference.model.decoder import Decoder
 from inference.views import rebuild
 from inference.views.view import View
 from tests.inference.sequences import Sequencer, new_sequence
-from tests.inference.tiny import CONFIG, RandomWeights, decoder_of
+from tests.inference.tiny import CONFIG, RandomWeights, byte_tokenizer, decoder_of, request
+from tests.inference.tiny import run as run_all
 from tests.inference.watched import Run, watched_run
 
 WINDOW = 7
@@ -78,6 +80,19 @@ def test_logits_alone_and_in_a_crowd_are_bit_equal() -> None:
             assert torch.equal(one, other)
         pieces = [[int(logits.argmax())] for logits in expected]
         expected = [sequence.feed(token) for sequence, token in zip(alone, pieces, strict=True)]
+
+
+def test_answers_alone_and_in_a_full_engine_are_the_same_to_the_last_bit() -> None:
+    def engine(num_blocks: int) -> Engine:
+        cache, residuals = KVCache(VARIED, num_blocks), ResidualPool(VARIED, num_blocks)
+        return Engine(decoder_of(VARIED), byte_tokenizer(), cache, residuals)
+
+    text = "the cat and the dog and the cow " * 5
+    asked = [request(str(n), text[n:], owner=str(n % 2), max_tokens=20, seed=n) for n in range(5)]
+    asked.append(request("again", text, owner="0", max_tokens=20, seed=0))  # reuses a cut of the first
+    crowded = run_all(engine(num_blocks=11), *asked)
+    for one in asked:
+        assert crowded[one.response_id].numbers == run_all(engine(num_blocks=4), one)[one.response_id].numbers
 
 
 @pytest.mark.parametrize("kernel", ["auto", "int8", "bfloat16"])
