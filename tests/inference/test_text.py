@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import gguf
 import msgspec
 import pytest
 from hypothesis import example, given, settings
@@ -194,6 +195,39 @@ def test_a_folder_gives_the_same_tokenizer(tmp_path: Path) -> None:
     assert folder.end_ids == vocabulary.end_ids == [IM_END]
     assert (folder.control_ids, folder.chat_template) == (vocabulary.control_ids, vocabulary.chat_template)
     assert Tokenizer(folder).encode(FORGED) == tokenizer.encode(FORGED)
+
+
+@pytest.mark.parametrize(("pre", "raw"), [("qwen2", "he 12"), ("llama-bpe", "<|s|>he 12")])
+def test_a_gguf_file_of_another_family_is_read(pre: str, raw: str, tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "other.gguf", "llama")
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list([*BYTE_CHARACTERS, "he", "12", "<|s|>", "<|e|>"])
+    writer.add_token_types([1] * 258 + [3, 3])
+    writer.add_token_merges(["h e"])
+    writer.add_bos_token_id(258)
+    writer.add_eos_token_id(259)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    other = Tokenizer.load(tmp_path / "other.gguf", tmp_path)
+    assert "".join(map(other.token_text, other.encode_raw("he 12"))) == raw
+    # Three digits stay together for Llama 3, which takes them whole where they are a token; Qwen cuts each.
+    assert (257 in other.encode("x12")) == (pre == "llama-bpe")
+    assert (other.end_ids, other.start_id, other.entry(256)) == ([259], 258, "he")
+    assert Tokenizer.load(tmp_path / "other.gguf", tmp_path).encode_raw("he") == other.encode_raw("he")
+
+
+@pytest.mark.parametrize(("model", "pre", "problem"), [("llama", "default", "'llama'"), ("gpt2", "poro", "'poro'")])
+def test_a_tokenizer_that_is_not_built_is_refused_by_name(model: str, pre: str, problem: str, tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "other.gguf", "llama")
+    writer.add_tokenizer_model(model)
+    writer.add_tokenizer_pre(pre)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    with pytest.raises(UnsupportedTokenizer, match=problem):
+        Vocabulary.load(tmp_path / "other.gguf")
 
 
 def write_folder(folder: Path, *, processor: Any = None, **settings: Any) -> None:
