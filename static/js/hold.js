@@ -3,7 +3,7 @@
  * a hold begins, the page turns to the stage where the request stands.
  */
 
-import { toggle } from "./breakpoints.js";
+import { isSet, toggle } from "./breakpoints.js";
 import { element, setText } from "./dom.js";
 import { wait } from "./format.js";
 import * as responses from "./responses.js";
@@ -25,18 +25,31 @@ export function mountHold(host, catalogue) {
     act("Next", () => go("next"), "primary"), act("Run", () => go("end")), act("Stop", () => responses.cancel(get().response)),
   ];
   const held = element("div", { class: "hold", role: "group", "aria-label": "The request that is held", hidden: true }, words, left, element("span", { class: "hold-actions" }, buttons));
-  const points = element("div", { class: "hold", role: "group", "aria-label": "Breakpoints", hidden: true });
+  const chosen = element("span", { class: "hold-actions" });
+  const step = element("input", { type: "number", min: 0, step: 1, "aria-label": "Step to hold after", placeholder: "step" });
+  const points = element(
+    "form", { class: "hold", role: "group", "aria-label": "Breakpoints", hidden: true, onsubmit: addStep },
+    element("span", {}, "The next request is held after"), chosen, step, element("button", { type: "submit", class: "quiet" }, "Add a step"),
+    act("Clear", () => set({ breakpoints: [] }), "quiet"),
+  );
   host.append(held, points);
   let shown = null; // the hold that the page has turned to
   let timer = null;
+
+  function addStep(event) {
+    event.preventDefault();
+    if (step.value === "") return;
+    if (!isSet({ step: step.valueAsNumber })) toggle({ step: step.valueAsNumber });
+    step.value = "";
+  }
 
   function refresh() {
     clearTimeout(timer);
     const hold = get().response?.held ?? null;
     held.hidden = hold === null;
     if (hold !== null) {
-      const step = hold.step === null ? "" : `, step ${hold.step}`;
-      setText(words, `Held after ${titles.get(hold.stage) ?? hold.stage}${step}`);
+      const place = hold.step === null ? "" : `, step ${hold.step}`;
+      setText(words, `Held after ${titles.get(hold.stage) ?? hold.stage}${place}`);
       const seconds = Math.max(0, (hold.releasesAt - performance.now()) / 1000);
       setText(left, `Others run on. It goes on by itself in ${wait(seconds)}.`);
       for (const button of buttons) button.disabled = hold.asked;
@@ -50,12 +63,8 @@ export function mountHold(host, catalogue) {
   subscribe(["breakpoints"], ({ breakpoints }) => {
     points.hidden = breakpoints.length === 0;
     const names = breakpoints.map((point) => (typeof point === "string" ? titles.get(point) : `step ${point.step}`));
-    points.replaceChildren(
-      element("span", {}, "The next request is held after "),
-      ...breakpoints.map((point, index) => element(
-        "button", { type: "button", class: "quiet", title: "Take this breakpoint back", "aria-label": `Take back the breakpoint ${names[index]}`, onclick: () => toggle(point) }, `${names[index]} ×`,
-      )),
-      act("Clear", () => set({ breakpoints: [] }), "quiet"),
-    );
+    chosen.replaceChildren(...breakpoints.map((point, index) => element(
+      "button", { type: "button", class: "quiet", title: "Take this breakpoint back", "aria-label": `Take back the breakpoint ${names[index]}`, onclick: () => toggle(point) }, `${names[index]} ×`,
+    )));
   });
 }

@@ -37,6 +37,9 @@ def test_a_request_is_held_at_the_stages_chosen_on_the_map_while_another_runs_on
         "aria-pressed", "true"
     )
     expect(page.locator(".station[data-breakpoint]")).to_have_count(2)
+    points.get_by_label("Step to hold after").fill("3")
+    page.keyboard.press("Enter")
+    expect(points).to_contain_text("step 3 ×")
     ask(page, "hello")
     tokens, softmax = (page.locator(f".station[data-slug={slug}]") for slug in ("tokens", "softmax"))
     held(page, f"Held after {tokens.get_attribute('title')}")
