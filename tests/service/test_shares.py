@@ -113,7 +113,8 @@ def test_a_link_holder_reads_the_trace_and_nothing_of_its_owner(
 ) -> None:
     token = shared(response, owner)
     for client in link_holders(stranger, staff, owner):
-        assert client.get(f"/s/{token}").status_code == 200
+        page = client.get(f"/s/{token}")
+        assert (page.status_code, page["X-Robots-Tag"], "no-store" in page["Cache-Control"]) == (200, "noindex", True)
         record = client.get(f"/api/v1/shared/{token}")
         assert record.json()["response"]["prompt"] == "Tell me one"
         assert record.json()["html"] == "<p>A joke.</p>\n"

@@ -52,7 +52,9 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
         selectors.shared_response(token=token)
     except Response.DoesNotExist:
         raise Http404 from None
-    return _page(request, reader={"token": token})
+    page = _page(request, reader={"token": token})
+    page["X-Robots-Tag"] = "noindex"  # the link is for those it was given to
+    return page
 
 
 @require_safe
