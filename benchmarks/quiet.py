@@ -1,4 +1,4 @@
-"""How busy the machine was while something was measured: a calibration loop beside the run, and the quieter half."""
+"""How busy the machine was while something was measured: fixed work timed beside the run, and the quieter half."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-LOOP = 20_000  # additions: about a millisecond
-EVERY_S = 0.1
+from benchmarks.calibration import Calibration
 
-
-def _loop_ms() -> float:
-    start = time.perf_counter()
-    total = 0
-    for number in range(LOOP):
-        total += number
-    return 1e3 * (time.perf_counter() - start)
+EVERY_S = 0.25  # the work takes some milliseconds of one core
 
 
 @dataclass(frozen=True)
@@ -30,45 +23,41 @@ class Sample:
     end: float
 
 
-@dataclass
-class Calibration:
-    """Times of one fixed loop, `(moment, milliseconds)`, taken ten times a second while the run goes on."""
+class Watch:
+    """Times of the calibration's work, `(moment, milliseconds)`, taken again and again while the run goes on."""
 
-    times: list[tuple[float, float]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.calibration = Calibration()
+        self.times: list[tuple[float, float]] = []
+        self.look()
+
+    def look(self) -> None:
+        self.times.append((time.monotonic(), self.calibration.read()))
 
     def near(self, sample: Sample) -> float:
-        """Mean time of the loop while the sample was taken, in milliseconds; of the nearest where there is none."""
+        """Mean time of the work while the sample was taken, in milliseconds; of the nearest where there is none."""
         within = [ms for at, ms in self.times if sample.start - EVERY_S <= at <= sample.end + EVERY_S]
         return statistics.fmean(within or [min(self.times, key=lambda one: abs(one[0] - sample.start))[1]])
 
     def quieter_half(self, samples: Sequence[Sample]) -> list[Sample]:
-        """Those taken while the loop was fastest; half of them, rounded up."""
+        """Those taken while the work was quickest; half of them, rounded up."""
         return sorted(samples, key=self.near)[: (len(samples) + 1) // 2]
-
-    def summary(self) -> dict[str, float]:
-        times = [ms for _, ms in self.times]
-        ends = statistics.quantiles(times, n=20)
-        return {
-            "loop_ms_median": round(statistics.median(times), 3),
-            "loop_ms_p5": round(ends[0], 3),
-            "loop_ms_p95": round(ends[-1], 3),
-        }
 
 
 @contextmanager
-def calibrating() -> Iterator[Calibration]:
-    """A thread that times the loop until the block ends."""
-    calibration = Calibration([(time.monotonic(), _loop_ms())])
+def watching() -> Iterator[Watch]:
+    """A thread that times the work until the block ends."""
+    watch = Watch()
     done = threading.Event()
 
     def run() -> None:
         while not done.wait(EVERY_S):
-            calibration.times.append((time.monotonic(), _loop_ms()))
+            watch.look()
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
-        yield calibration
+        yield watch
     finally:
         done.set()
         thread.join()

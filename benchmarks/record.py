@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import BOUNDS, Figure
+from benchmarks.figures import BOUNDS, PAGE_BOUNDS, Figure
 from webtrace.ops.probe import processor
 
-LIBRARIES = ("torch", "transformers", "llama-cpp-python", "numpy")
+LIBRARIES = ("torch", "transformers", "llama-cpp-python", "numpy", "plotly", "playwright")
 
 
 def table(figures: list[Figure]) -> str:
     """One line a figure, in the order in which the bounds are listed."""
-    order = list(BOUNDS)
+    order = [*BOUNDS, *PAGE_BOUNDS]
     rows = [("figure", "value", "bound", "", "spread", "")]
     for one in sorted(figures, key=lambda figure: order.index(figure.key)):
         low, high = one.spread
