@@ -14,7 +14,7 @@ from inference.model.decoder import CUT
 from inference.query import Query, QueryError, within
 from inference.views.derive import Projections, entropy, project_states, weigh
 from inference.views.output import chosen_token, logits_at, rank_of
-from inference.views.trace import Trace
+from inference.views.trace import WEIGHED_AT_ONCE, Trace
 from inference.views.view import View, array
 
 MAX_OFF = 64
@@ -98,14 +98,15 @@ def _run_here(trace: Trace, position: int, off: Off) -> Tensor:
 
 
 def _run_everywhere(trace: Trace, position: int, off: Off) -> Tensor:
-    """The same, the parts off at every position up to it. Layer by layer, each in the cuts of a prefill."""
+    """The same, the parts off at every position up to it. Layer by layer, some positions at a time."""
     config = trace.decoder.config
     length = position + 1
+    num_rows = max(1, min(CUT, WEIGHED_AT_ONCE // length))
     states = trace.states(off.first_layer, 0, length).clone()
     keys, values = (torch.empty(config.n_kv_heads, length, config.head_width) for _ in range(2))
     for layer in range(off.first_layer, config.n_layers):
-        for start in range(0, length, CUT):
-            stop = min(start + CUT, length)
+        for start in range(0, length, num_rows):
+            stop = min(start + num_rows, length)
 
             def keep(_: int, made: Projections, start: int = start, stop: int = stop) -> tuple[Tensor, Tensor]:
                 keys[:, start:stop], values[:, start:stop] = made.k.transpose(0, 1), made.v.transpose(0, 1)

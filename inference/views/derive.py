@@ -20,7 +20,7 @@ from inference.model.attention import (
 )
 from inference.model.decoder import Decoder
 from inference.model.qkv import QKV
-from inference.views.trace import Trace
+from inference.views.trace import WEIGHED_AT_ONCE, Trace
 
 
 @dataclass(frozen=True)
@@ -93,18 +93,27 @@ def mixed_at(trace: Trace, layer: int, position: int) -> Tensor:
     Computed among the rows of the pass that computed it in the run, for the order of a sum depends on them: a packed
     product behind it rounds to eight binary digits, and would make a last bit's difference one of a third of a percent.
     """
-    start, stop = trace.pass_of(position)
-    return attend(trace, layer, start, stop).mixed()[position - start, None]
+    config, (start, stop) = trace.decoder.config, trace.pass_of(position)
+    q = project(trace, layer, start, stop).q
+    keys, values = trace.keys_and_values(layer, stop)
+    mixed = []
+    for shared in range(config.n_kv_heads):
+        own = slice(shared * config.heads_per_kv_head, (shared + 1) * config.heads_per_kv_head)
+        rows = weigh(config, layer, q[:, own], keys[shared, None], values[shared, None], start)
+        mixed.append(rows.mixed()[position - start, None])
+        if (stop - start) * stop > WEIGHED_AT_ONCE:
+            trace.pause()
+    return torch.cat(mixed, dim=-1)
 
 
 def weigh(
     config: ModelConfig, layer: int, q: Tensor, keys: Tensor, values: Tensor, start: int, *, head: int | None = None
 ) -> Rows:
     """A layer's queries [positions, n_heads, head_width] from position start on, against keys and values
-    [n_kv_heads, keys, head_width] from position 0 on; for one head or for all."""
+    [n_kv_heads, keys, head_width] from position 0 on; for one head or for all that are given."""
     count, num_keys = len(q), keys.shape[1]
     if head is None:
-        queries = split_heads(q, config.n_kv_heads)
+        queries = split_heads(q, len(keys))
     else:
         shared = head // config.heads_per_kv_head
         queries, keys, values = q[None, :, head], keys[shared : shared + 1], values[shared : shared + 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from inference.model.decoder import CUT
 from inference.query import Query, QueryError
 from inference.views.derive import attend, entropy
-from inference.views.trace import Trace
+from inference.views.trace import WEIGHED_AT_ONCE, Trace
 from inference.views.view import View, array
 
 MAX_CELLS = 250_000
@@ -76,14 +77,14 @@ def heads_grid(trace: Trace, query: Query) -> View:
     cells = -(-length // size)
     thumbnails = torch.zeros(config.n_heads, cells, cells)
     brightest = torch.zeros(())
-    for row, start in enumerate(range(0, length, size)):
-        stop = min(start + size, length)
+    for start, stop in _pieces(length, size):
         block = attend(trace, layer, start, stop).weights
         inner = block[:, max(0, 1 - start) :, 1:]
         brightest = torch.maximum(brightest, inner.max() if inner.numel() else brightest)
         by_key = torch.nn.functional.pad(block.amax(dim=1), (0, -stop % size))
         pooled = by_key.view(config.n_heads, -1, size).amax(dim=2)
-        thumbnails[:, row, : pooled.shape[1]] = pooled
+        cell = thumbnails[:, start // size, : pooled.shape[1]]
+        torch.maximum(cell, pooled, out=cell)
         trace.pause()
     return trace.view(
         "heads_grid",
@@ -104,3 +105,12 @@ def _row(trace: Trace, layer: int, position: int) -> Tensor:
     """Weights [n_heads, keys] of one query."""
     trace.pause()
     return attend(trace, layer, position, position + 1).weights[:, 0]
+
+
+def _pieces(length: int, size: int) -> Iterator[tuple[int, int]]:
+    """Consecutive queries [from, to) that lie in one row of cells, no more than can be weighed between two pauses."""
+    most = max(1, WEIGHED_AT_ONCE // length)
+    for first in range(0, length, size):
+        last = min(first + size, length)
+        for start in range(first, last, most):
+            yield start, min(start + most, last)

@@ -21,6 +21,8 @@ float sums round differently."""
 
 ROWS_AT_ONCE = 4
 """Products with the whole vocabulary between two pauses."""
+WEIGHED_AT_ONCE = 2**17
+"""Pairs of a query and a key between two pauses, in all heads of a layer: a cut of a thousand positions."""
 
 
 def no_pause() -> None:
