@@ -21,6 +21,7 @@ _PATH = re.compile(r" - at `(?:key` in `)?\$\.?([^`]*)`$")
 _UNKNOWN = re.compile(r"(?:unknown|required) field `([^`]*)`")
 # Text that JSON can spell and that can be neither encoded nor stored: lone surrogates and NUL. Cheap to look for.
 _SUSPECT = re.compile(r"\\u(?:d[89a-f]|0000)|\x00", re.IGNORECASE)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class UnreadableFrame(Exception):
@@ -72,7 +73,7 @@ def first_unstorable(value: Any, path: str = "") -> tuple[str, str] | None:
     if isinstance(value, str):
         if "\x00" in value:
             return path, "the character U+0000"
-        if any("\ud800" <= character <= "\udfff" for character in value):
+        if _SURROGATE.search(value):
             return path, "a lone surrogate"
     elif isinstance(value, float) and not math.isfinite(value):
         return path, f"{value}"
