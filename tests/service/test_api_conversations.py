@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -84,6 +85,15 @@ def test_rename(response: Response, owner: User) -> None:
         got = client.patch(address, {"title": title}, content_type=JSON)
         assert (got.status_code, got.json()["error"]["field"]) == (400, "title")
     assert client.get(address).json()["title"] == "New name"
+
+
+def test_instructions_are_as_long_as_a_requests_at_most(response: Response, owner: User, settings: Any) -> None:
+    client, address = signed_in(owner), conversation_path(response.conversation_id)
+    settings.MAX_INPUT_CHARACTERS = 10
+    assert client.patch(address, {"instructions": "x" * 10}, content_type=JSON).json()["instructions"] == "x" * 10
+    got = client.patch(address, {"instructions": "x" * 11}, content_type=JSON)
+    assert (got.status_code, got.json()["error"]["code"]) == (400, "too_large")
+    assert client.get(address).json()["instructions"] == "x" * 10
 
 
 def test_delete_takes_everything(response: Response, owner: User) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from webtrace.api.database import in_database
@@ -63,6 +64,10 @@ async def change(request: HttpRequest, principal: Principal, conversation_id: st
             raise Problem(400, "invalid_value", f"title must have 1 to {MAX_TITLE} characters.", "title")
         await in_database(services.retitle, conversation=conversation, title=wanted.title)
     if wanted.instructions is not None:
+        size, most = len(wanted.instructions), settings.MAX_INPUT_CHARACTERS
+        if size > most:
+            message = f"instructions has {size:,} characters; at most {most:,} are allowed."
+            raise Problem(400, "too_large", message, "instructions")
         await in_database(services.set_instructions, conversation=conversation, instructions=wanted.instructions)
     return await in_database(_whole, conversation)
 
