@@ -42,13 +42,17 @@ def test_guests_who_do_not_come_back_go_with_everything(db: None, settings: Any)
     make_guest("never asked", came=40)
     make_guest("asked lately", came=40, asked=3)
     make_guest("new", came=1)
+    renamed = make_guest("renamed lately", came=40, asked=40)
+    Conversation.objects.filter(owner=renamed).update(updated_at=days_ago(3))
+    refused = make_guest("refused lately", came=40, asked=40)
+    Response.objects.filter(owner=refused).update(conversation=None, created_at=days_ago(3))
     signed_up = make_guest("signed up", came=400, asked=400)
     User.objects.filter(pk=signed_up.pk).update(is_guest=False)
     assert guests.remove_stale(limit=1) == 1
     assert guests.remove_stale(limit=10) == 1
     assert guests.remove_stale(limit=10) == 0
-    assert set(User.objects.values_list("username", flat=True)) == {"asked lately", "new", "signed up"}
-    kept = {"asked lately", "signed up"}
+    kept = {"asked lately", "renamed lately", "refused lately", "signed up"}
+    assert set(User.objects.values_list("username", flat=True)) == {*kept, "new"}
     for model in (Conversation, Response):
         assert set(model.objects.values_list("owner__username", flat=True)) == kept
     assert set(EventBatch.objects.values_list("response__owner__username", flat=True)) == kept

@@ -15,6 +15,7 @@ from tests.service.socket_client import by_cookie, by_key
 from webtrace.accounts.models import User
 from webtrace.gateway import identity, limits
 from webtrace.gateway.address import address_group, client_address
+from webtrace.gateway.budgets import DatabaseStorage
 from webtrace.gateway.models import BudgetUse
 
 
@@ -48,6 +49,13 @@ def test_a_restart_gives_nobody_a_new_hour(owner: User, settings: Any) -> None:
     assert limits.allowance(principal(owner)).remaining == 1
     limits.clear(principal(owner))
     assert limits.allowance(principal(owner)).remaining == 2
+
+
+def test_taking_is_what_counts_not_looking(db: None) -> None:
+    storage = DatabaseStorage()
+    assert [storage.acquire_entry("k", 2, 3600) for _ in range(3)] == [True, True, False]
+    assert storage.get_moving_window("k", 2, 3600)[1] == 2
+    assert not storage.acquire_entry("other", 2, 3600, amount=3)
 
 
 def test_what_left_the_hour_no_longer_counts(owner: User, settings: Any) -> None:
