@@ -69,5 +69,9 @@ def test_nothing_serious_in_other_looks(site: Site, browser: Browser, look: str)
     page.locator(".station[data-slug=tokens]").click()
     expect(page.locator("#stage-tokens .stage-picture > *").first).to_be_visible()
     assert faults(page) == []
+    # A station that has run is told from the page, also where the system sets the colours.
+    ground = "node => getComputedStyle(node).backgroundColor"
+    done = page.locator(".station[data-state=done] .station-mark").first
+    assert done.evaluate(ground) != page.locator("body").evaluate(ground)
     keep_screenshot(page, f"inside-{look}")
     context.close()
