@@ -92,6 +92,7 @@ def test_a_frame_that_is_no_message_gets_an_error_and_the_socket_lives(
         talk.send(frame)
         error = talk.next()
         assert (error["type"], error["code"], error["field"]) == ("error", code, field)
+        assert error["event_id"] == ("a" if '"event_id": "a"' in str(frame) else None)
         talk.create()
         assert talk.to_end()[-1]["type"] == "response.completed"
 

@@ -37,10 +37,11 @@ def read_frame(text: str) -> ClientMessage:
     size = len(text.encode())
     if size > settings.MAX_FRAME_BYTES:
         limit = settings.MAX_FRAME_BYTES
-        raise UnreadableFrame("too_large", f"The frame has {size:,} bytes; at most {limit:,} are allowed.")
-    message = decode(text, _decoder)
-    _check_names(message)
-    return message
+        message = f"The frame has {size:,} bytes; at most {limit:,} are allowed."
+        raise UnreadableFrame("too_large", message, None, _event_id(text))
+    read = decode(text, _decoder)
+    _check_names(read)
+    return read
 
 
 def decode(text: str, decoder: msgspec.json.Decoder[T]) -> T:
