@@ -37,7 +37,9 @@ class Calibration:
         self._stream.sum()
 
     def summary(self) -> dict[str, float]:
-        """The quickest, the median and the slowest reading."""
+        """The quickest, the median and the slowest reading, if there is one."""
+        if not self.readings:
+            return {}
         ordered = sorted(self.readings)
         return {
             "least": round(ordered[0], 2),

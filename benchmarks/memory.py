@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure
 from benchmarks.sides import prompt
-from inference.messages import Ended, Generate, Sampling
+from inference.messages import Ended, Generate, Sampling, Started
 from inference.process import EngineProcess
 from inference.settings import EngineSettings
 
@@ -31,6 +31,8 @@ async def _difference(settings: EngineSettings) -> int:
             await engine.send(_request(number))
         waiting = SEQUENCES
         async for message in engine:
+            if isinstance(message, Started) and not message.recorded:
+                raise RuntimeError(f"{message.response_id} was not recorded: WEBTRACE_TRACE_MEMORY is too small")
             if isinstance(message, Ended):
                 waiting -= 1
                 if message.error is not None:
@@ -49,8 +51,8 @@ def _request(number: int) -> Generate:
 
 
 def _resident(pid: int) -> int:
-    """Bytes of a process's memory that are in RAM (Linux)."""
+    """Bytes of a process's own memory that are in RAM (Linux); pages of files come and go as the system likes."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith("RssAnon:"):
             return 1024 * int(line.split()[1])
     raise RuntimeError(f"process {pid} tells no resident size")

@@ -50,7 +50,7 @@ def measure(
             more, facts["view_ms"] = _views(machine, num_rounds, calibration)
             figures += [figure for figure in more if figure.key in wanted]
         if "decode_gap_steps" in wanted:
-            figures.append(_gap(machine, num_rounds))
+            figures.append(_gap(machine, max(num_rounds // 2, 5)))
     if "worker_memory_mb" in wanted:
         figures.append(worker_memory(settings))
     return figures, facts

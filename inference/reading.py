@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from statistics import median
 from time import monotonic
 
 import torch
@@ -14,9 +16,11 @@ from inference.model.decoder import Decoder
 from inference.scheduler import Scheduler
 from inference.sequence import Sequence
 
-MULTIPLE = 2.6
+MULTIPLE = 2.3
 """Time for reading between two steps of running answers, in times of such a step: so answers slow down by a known
 factor at most, and a prompt keeps a known share of the machine."""
+RECENT = 8
+"""Steps of which the middle one is the measure: a step that was held up must not hold up the next one too."""
 
 
 class Cut:
@@ -69,6 +73,7 @@ class Reader:
         self._decoder, self._cache, self._residuals, self._scheduler = decoder, cache, residuals, scheduler
         self.cut: Cut | None = None
         """What is being computed, or was last."""
+        self._steps: deque[float] = deque(maxlen=RECENT)
 
     def read(self, step_seconds: float | None) -> Iterator[tuple[Cut, Tensor]]:
         """Reads beside a step that took so long, or with nothing beside it one whole cut.
@@ -76,7 +81,7 @@ class Reader:
         Yields every cut that is done with its logits [1 or 0, vocabulary]; the caller tells the scheduler before it
         asks for the next.
         """
-        until = float("inf") if step_seconds is None else monotonic() + MULTIPLE * step_seconds
+        until = float("inf") if step_seconds is None else monotonic() + self._allowance(step_seconds)
         while (cut := self._current()) is not None:
             logits = cut.compute(until)
             if logits is None:
@@ -85,6 +90,11 @@ class Reader:
             yield cut, logits
             if step_seconds is None or monotonic() + cut.piece_seconds / 2 > until:
                 return
+
+    def _allowance(self, step_seconds: float) -> float:
+        """Seconds for reading beside the step."""
+        self._steps.append(step_seconds)
+        return MULTIPLE * median(self._steps)
 
     def _current(self) -> Cut | None:
         """The cut that was begun, or the first of the sequence whose turn it is."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM
+from transformers.utils import logging
 
 from benchmarks.sides import DECODE_PROMPT, DECODE_STEPS, prompt
 
@@ -16,6 +17,7 @@ class ReferenceDecoder:
     """The model as its library runs it, with its own cache."""
 
     def __init__(self, model: Path) -> None:
+        logging.disable_progress_bar()
         self._model: Any = AutoModelForCausalLM.from_pretrained(
             model.parent, gguf_file=model.name, dtype=torch.bfloat16, attn_implementation="eager"
         ).eval()
@@ -27,5 +29,5 @@ class ReferenceDecoder:
         started = perf_counter()
         for _ in range(DECODE_STEPS):
             token = output.logits[:, -1].argmax(dim=-1, keepdim=True)
-            output = self._model(token, past_key_values=output.past_key_values, use_cache=True, output_attentions=True)
+            output = self._model(token, cache=output.cache, use_cache=True, output_attentions=True)
         return DECODE_STEPS / (perf_counter() - started)

@@ -48,7 +48,9 @@ class PackedLinear:
         self._address = self._packed.ctypes.data
 
     def __call__(self, rows: Tensor) -> Tensor:
-        rows = rows.float().contiguous()
+        if rows.dtype is not torch.float32:
+            rows = rows.float()
+        rows = rows.contiguous()
         count = rows.shape[0]
         product = torch.empty(count, self._out)
         if self._function(rows.data_ptr(), count, self._width, self._address, product.data_ptr(), self._out):
