@@ -26,6 +26,7 @@ SPOKEN = (
 )
 RATE = 60  # tokens a second: slow enough to see it stream, fast enough to wait for
 Open = Callable[..., Page]
+TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
 
 expect.set_options(timeout=15_000)
 
@@ -117,6 +118,7 @@ def ask(page: Page, text: str) -> None:
     """Type a prompt and send it."""
     page.get_by_label("Prompt", exact=True).fill(text)
     page.keyboard.press("Enter")
+    page.evaluate(TWO_FRAMES)  # then what the page makes of it is drawn, and no earlier answer is taken for this one's
 
 
 def last_state(page: Page) -> str:
