@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from playwright.sync_api import Browser, Page
@@ -28,6 +28,7 @@ class Span:
 
     start: float
     end: float
+    processor_ms: float = 0.0
 
     @property
     def ms(self) -> float:
@@ -57,25 +58,31 @@ class Recording:
             self._sample(task.ms, task) for task in self.tasks if task.ms > LONG_MS and self._holds_script(task, starts)
         ]
 
-    def longest_task(self) -> float:
+    def longest_task(self) -> Sample:
         """Of all tasks, whoever's, in milliseconds."""
-        return max(task.ms for task in self.tasks)
+        longest = max(self.tasks, key=lambda task: task.ms)
+        most = max(task.processor_ms for task in self.tasks)
+        return replace(self._sample(longest.ms, longest), processor=most)
 
     def script_per_frame(self) -> list[Sample]:
         """Milliseconds of our scripts in every frame in which they ran."""
-        totals: dict[int, float] = {}
+        totals: dict[int, tuple[float, float]] = {}
         for span in self.scripts:
             frame = bisect.bisect_right(self.frames, span.start)
-            totals[frame] = totals.get(frame, 0.0) + span.ms
+            ms, processor_ms = totals.get(frame, (0.0, 0.0))
+            totals[frame] = (ms + span.ms, processor_ms + span.processor_ms)
         bounds = [self.frames[0] - 1e5, *self.frames, self.frames[-1] + 1e5]
-        return [self._sample(ms, Span(bounds[frame], bounds[frame + 1])) for frame, ms in totals.items()]
+        return [
+            replace(self._sample(ms, Span(bounds[frame], bounds[frame + 1])), processor=processor_ms)
+            for frame, (ms, processor_ms) in totals.items()
+        ]
 
     def _holds_script(self, task: Span, starts: list[float]) -> bool:
         first = bisect.bisect_left(starts, task.start)
         return first < len(starts) and starts[first] <= task.end
 
     def _sample(self, value: float, span: Span) -> Sample:
-        return Sample(value, self.zero + span.start / 1e6, self.zero + span.end / 1e6)
+        return Sample(value, self.zero + span.start / 1e6, self.zero + span.end / 1e6, span.processor_ms)
 
 
 class Recorder:
@@ -132,4 +139,4 @@ def _data(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _span(event: dict[str, Any]) -> Span:
-    return Span(event["ts"], event["ts"] + event.get("dur", 0))
+    return Span(event["ts"], event["ts"] + event.get("dur", 0), event.get("tdur", 0) / 1e3)

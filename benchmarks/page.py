@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from benchmarks import page_visits as visits
 from benchmarks.figures import Figure, of_values
-from benchmarks.main_thread import Recording
+from benchmarks.main_thread import LONG_MS, Recording
 from benchmarks.quiet import Sample, Watch, watching
 from benchmarks.record import save, table
 from tests.service.site import ROOT, running_site
@@ -32,8 +32,12 @@ SPOKEN = " ".join(f"word {number} of a long story," for number in range(1000))
 
 def of_samples(key: str, samples: Sequence[Sample], watch: Watch, judge: Callable[[list[float]], float]) -> Figure:
     """What `judge` says of the quieter half, with its smallest and largest value."""
-    values = [sample.value for sample in watch.quieter_half(samples)]
+    quiet = watch.quieter_half(samples)
+    values = [sample.value for sample in quiet]
     note = f"least to most of the quieter {len(values)} of {len(samples)}"
+    processor = [sample.processor for sample in quiet if sample.processor is not None]
+    if processor:
+        note += f"; {judge(processor):.3g} of processor time"
     return Figure(key, judge(values), (min(values), max(values)), note)
 
 
@@ -47,7 +51,8 @@ def long_tasks(recordings: Sequence[Recording], watch: Watch) -> Figure:
     quiet = watch.quieter_half([Sample(0, start, start + 1) for start in starts])
     found = [task for recording in recordings for task in recording.long_tasks()]
     in_quiet = [task for task in found if any(second.start <= task.start < second.end for second in quiet)]
-    note = f"in the quieter {len(quiet)} of {len(starts)} seconds; second: in all of them"
+    busy = sum(task.processor is not None and task.processor > LONG_MS for task in found)
+    note = f"in the quieter {len(quiet)} of {len(starts)} seconds, and in all of them; {busy} by processor time"
     return Figure("long_tasks", len(in_quiet), (len(in_quiet), len(found)), note)
 
 

@@ -21,6 +21,8 @@ class Sample:
     value: float
     start: float
     end: float
+    processor: float | None = None
+    """The same by the processor's time alone, which neighbours do not lengthen; where it is known."""
 
 
 class Watch:
