@@ -6,7 +6,8 @@
  */
 
 const CAPACITY = 64; // views kept, least recently used out first
-const RETRY_MS = 500; // before the one second try when the service is busy and names no time
+const RETRY_MS = 500; // before another try when the service names no time
+const BUSY_TRIES = 20; // a minute: what takes so long is being made meanwhile, and is there when it is done
 const TYPES = { F32: Float32Array, I32: Int32Array };
 
 /** url → {address, slug, query, view, promise, controller, waiting}; a Map keeps insertion order, so its first key is the oldest. */
@@ -56,7 +57,9 @@ async function load(url, signal) {
   for (let attempt = 0; ; attempt += 1) {
     const reply = await fetch(url, { signal, credentials: "same-origin" });
     if (reply.ok) return parseView(await reply.arrayBuffer());
-    if (reply.status !== 503 || attempt > 0) throw await failure(reply);
+    const problem = await failure(reply);
+    const tries = reply.status !== 503 ? 0 : problem.code === "busy" ? BUSY_TRIES : 1;
+    if (attempt >= tries) throw problem;
     const seconds = Number(reply.headers.get("Retry-After"));
     await pause(seconds > 0 ? seconds * 1000 : RETRY_MS, signal);
   }

@@ -91,6 +91,25 @@ def test_a_view_is_read_wherever_its_numbers_begin(page: Page) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("code", "num_asked"), [("busy", 5), ("unavailable", 2)])
+def test_a_view_that_takes_long_is_waited_for(page: Page, code: str, num_asked: int) -> None:
+    """It is there at the fifth try; a service that cannot answer at all is asked twice."""
+    asked: list[str] = []
+
+    def answer(route: Any) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 5:
+            route.fulfill(status=200, body=packed({"slug": "kv_cache"}, {}))
+        else:
+            error = {"code": code, "message": "not yet"}
+            route.fulfill(status=503, headers={"Retry-After": "0.01"}, json={"error": error})
+
+    page.route("**/api/v1/responses/r/views/**", answer)
+    expression = "m.fetchView('responses/r', 'kv_cache').then(({ info }) => info.slug, ({ code }) => code)"
+    assert run(page, "views", expression) == ("kv_cache" if code == "busy" else code)
+    assert len(asked) == num_asked
+
+
 def test_a_view_is_asked_once_kept_and_given_up_when_nobody_waits(page: Page) -> None:
     body = packed({"slug": "mask"}, {"allowed": ("I32", [1], struct.pack("<i", 1))})
     asked: list[str] = []

@@ -87,8 +87,7 @@ async def test_a_view_shows_nothing_of_what_is_not_released(
     slug: str, query: dict[str, Any], released: int, field: str | None
 ) -> None:
     request = ViewRequest(uuid4().hex, uuid4(), slug, query)
-    await answer(request, cast(Engine, Looker()), cast(Recorder, Running(released)), tokenizer())
-    result = ViewResult.unpack(await cache.aget(request.request_key))
+    result = await answer(request, cast(Engine, Looker()), cast(Recorder, Running(released)), tokenizer())
     assert (result.body is None, result.field) == (field is not None, field)
     assert not result.code or result.code == "invalid_value"
 
@@ -110,8 +109,7 @@ def test_a_what_if_changes_what_it_names_and_keeps_the_rest(owner: User) -> None
 async def looked_at(response: Response, slug: str, query: dict[str, Any]) -> tuple[ViewResult, Looker]:
     """A view of a response that no longer runs."""
     request, looker = ViewRequest(uuid4().hex, response.pk, slug, query), Looker()
-    await answer(request, cast(Engine, looker), cast(Recorder, Resting()), tokenizer())
-    return ViewResult.unpack(await cache.aget(request.request_key)), looker
+    return await answer(request, cast(Engine, looker), cast(Recorder, Resting()), tokenizer()), looker
 
 
 class Resting:
@@ -160,28 +158,29 @@ def test_the_second_response_of_a_comparison_comes_along_and_keeps_its_secrets(o
 
 
 async def test_a_view_asked_for_again_while_it_is_made_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+    made: list[dict[str, Any]] = []
     done = asyncio.Event()
 
-    async def make(request: ViewRequest, *_: Any) -> None:
-        made.append(request.request_key)
+    async def make(request: ViewRequest, *_: Any) -> ViewResult:
+        made.append(request.query)
         await done.wait()
+        return ViewResult(body=str(len(made)).encode())
 
     async def launch() -> Any:
         raise AssertionError("No engine is needed.")
 
     monkeypatch.setattr(views, "answer", make)
-    runner = Runner(launch, tokenizer())
-    for key in ("one", "one", "two"):
-        runner.view(ViewRequest(key, uuid4(), "kv_cache", {}))
+    runner, response_id = Runner(launch, tokenizer()), uuid4()
+    keys = [uuid4().hex for _ in range(4)]
+    for key, step in zip(keys[:3], (1, 1, 2), strict=True):
+        runner.view(ViewRequest(key, response_id, "kv_cache", {"step": step}))
     await asyncio.sleep(0)
-    assert made == ["one", "two"]
+    assert made == [{"step": 1}, {"step": 2}]
     done.set()
     await asyncio.gather(*runner._tasks)
-    runner.view(ViewRequest("one", uuid4(), "kv_cache", {}))
-    await asyncio.sleep(0)
-    assert made == ["one", "two", "one"]
+    runner.view(ViewRequest(keys[3], response_id, "kv_cache", {"step": 1}))
     await asyncio.gather(*runner._tasks)
+    assert [ViewResult.unpack(await cache.aget(key)).body for key in keys] == [b"2", b"2", b"2", b"3"]
 
 
 # ---------------------------------------------------------------- tokens of the prompt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Hashable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -59,7 +59,7 @@ class Runner:
         self._worker: Worker | None = None
         self._stops: dict[UUID, Stop] = {}
         self._holds: dict[UUID, Holds] = {}
-        self._views: set[str] = set()  # request keys of those being made
+        self._views: dict[Hashable, set[str]] = {}  # those being made: question -> request keys
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -98,16 +98,19 @@ class Runner:
             self._start(self._look_for_continues())
 
     def view(self, request: views.ViewRequest) -> None:
-        """Somebody asks for a view; who asks again while it is being made waits for the same."""
-        if request.request_key not in self._views:
-            self._views.add(request.request_key)
+        """Somebody asks for a view; who asks the same while it is being made gets the same."""
+        if request.question in self._views:
+            self._views[request.question].add(request.request_key)
+        else:
+            self._views[request.question] = {request.request_key}
             self._start(self._answer_view(request))
 
     async def _answer_view(self, request: views.ViewRequest) -> None:
         try:
-            await views.answer(request, self.engine, self._recorder, self._tokenizer)
+            result = await views.answer(request, self.engine, self._recorder, self._tokenizer)
         finally:
-            self._views.discard(request.request_key)
+            request_keys = self._views.pop(request.question)
+        await views.leave(result, request_keys)
 
     @property
     def _has_room(self) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from channels.db import database_sync_to_async
 from django.core.cache import cache
 
@@ -39,26 +41,36 @@ class ViewRequest:
     slug: str
     query: dict[str, Any]
 
+    @property
+    def question(self) -> Hashable:
+        """Equal where one answer serves both."""
+        return self.response_id, self.slug, msgspec.json.encode(sorted(self.query.items()))
 
-async def answer(request: ViewRequest, engine: Engine, recorder: Recorder, tokenizer: Tokenizer) -> None:
-    """Always leaves something under the key."""
+
+async def answer(request: ViewRequest, engine: Engine, recorder: Recorder, tokenizer: Tokenizer) -> ViewResult:
+    """Never fails: what went wrong is an answer too."""
     try:
-        result = await _view(request, engine, recorder, tokenizer)
+        return await _view(request, engine, recorder, tokenizer)
     except QueryError as problem:
-        result = ViewResult(code="invalid_value", message=str(problem), field=problem.field)
+        return ViewResult(code="invalid_value", message=str(problem), field=problem.field)
     except EngineFailed as problem:
         field = problem.field
         code, message = ("invalid_value", f"{field}: {problem}") if field else ("unavailable", str(problem))
-        result = ViewResult(code=code, message=message, field=field)
+        return ViewResult(code=code, message=message, field=field)
     except EngineLost as problem:
-        result = ViewResult(code="unavailable", message=f"The engine is not available: {problem}")
+        return ViewResult(code="unavailable", message=f"The engine is not available: {problem}")
     except Response.DoesNotExist:
-        result = ViewResult(code="not_found", message="There is no such response.")
+        return ViewResult(code="not_found", message="There is no such response.")
     except Exception:
         logger.exception("The view %s of %s failed.", request.slug, request.response_id)
-        result = ViewResult(code="unavailable", message="The view could not be made; the failure was logged.")
+        return ViewResult(code="unavailable", message="The view could not be made; the failure was logged.")
+
+
+async def leave(result: ViewResult, request_keys: Iterable[str]) -> None:
+    """Where those who asked look for it."""
     kept = KEPT_S if result.body is not None else PROBLEM_KEPT_S
-    await cache.aset(request.request_key, result.pack(), timeout=kept)
+    for request_key in request_keys:
+        await cache.aset(request_key, result.pack(), timeout=kept)
 
 
 async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokenizer: Tokenizer) -> ViewResult:
