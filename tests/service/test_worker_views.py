@@ -24,7 +24,8 @@ from webtrace.conversations.models import EventBatch, Response
 from webtrace.dispatch.views import ViewResult
 from webtrace.events import Usage
 from webtrace.worker import views
-from webtrace.worker.engine import Engine
+from webtrace.worker.engine import Engine, EngineFailed
+from webtrace.worker.lesson import MOST_WEIGHTS, training
 from webtrace.worker.prompt_tokens import prompt_tokens
 from webtrace.worker.recorder import Recorder
 from webtrace.worker.runner import Runner
@@ -264,3 +265,8 @@ def test_texts_stand_beside_ids_and_the_numbers_stay_as_they_are() -> None:
         "1": "<|im_start|>", "2": "<|im_end|>", "253": " a", "9690": "system",
     }  # fmt: skip
     assert found == info
+
+
+async def test_a_model_too_large_is_not_copied_for_a_training_step() -> None:
+    with pytest.raises(EngineFailed, match="500,000,001 weights with gradients would take 4 GB"):
+        await training("large", MOST_WEIGHTS + 1)

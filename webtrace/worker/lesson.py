@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 
 import numpy as np
@@ -15,17 +14,23 @@ from inference.settings import EngineSettings
 from webtrace.worker.engine import EngineFailed
 
 LIMIT_S = 240
-NICE = 15  # answers come first
+MOST_WEIGHTS = 500_000_000  # in float32 with their gradients: 4 GB
 
 _lessons: dict[str, asyncio.Task[bytes]] = {}
 
 
-async def training(model: str) -> bytes:
+async def training(model: str, num_weights: int) -> bytes:
     """attention, feed_forward [n_layers]: lengths of the gradients; the rest of inference.training's results beside.
 
     It is the same for everybody, so it runs once for a model; whoever asks meanwhile waits for the same one. Raises
     EngineFailed.
     """
+    if num_weights > MOST_WEIGHTS:
+        gigabytes = 8 * num_weights / 1e9
+        raise EngineFailed(
+            f"a copy of {num_weights:,} weights with gradients would take {gigabytes:.0f} GB; at most"
+            f" {MOST_WEIGHTS:,} are copied"
+        )
     lesson = _lessons.get(model)
     if lesson is None or (lesson.done() and (lesson.cancelled() or lesson.exception())):
         lesson = _lessons[model] = asyncio.create_task(_run(model))
@@ -36,9 +41,7 @@ async def _run(model: str) -> bytes:
     served = EngineSettings.all_from_environment()
     checkpoint = next((one.model for one in served if one.model_name == model), served[0].model)
     command = (sys.executable, "-m", "inference.training", str(checkpoint))
-    process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, preexec_fn=lambda: os.nice(NICE), cwd=settings.BASE_DIR
-    )
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=settings.BASE_DIR)
     try:
         output, _ = await asyncio.wait_for(process.communicate(), LIMIT_S)
     except TimeoutError:

@@ -85,7 +85,8 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokeni
     if slug == "sentence":
         return ViewResult(body=await sentence(request.response_id, engine))
     if slug == "training":
-        return ViewResult(body=await training(engine.require().model["name"]))
+        served = engine.require().model
+        return ViewResult(body=await training(served["name"], served["num_parameters"]))
     _refuse_unreleased(slug, asked, subject)
     other = None
     if asked.other is not None:
