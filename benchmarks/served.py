@@ -123,12 +123,16 @@ def _gap(machine: ModelMachine, num_rounds: int) -> Figure:
         alone = _time_to_read(machine, f"alone-{number}", number)
         for n in range(RUNNING):
             machine.submit(generate(f"running-{number}-{n}", prompt(32, n), 400))
-        times = _token_times(machine, 40)
-        step = median(later - earlier for earlier, later in pairwise(times[8:]))
+        unread = RUNNING
+        while unread:
+            unread -= sum(isinstance(message, Prefilled) for message in machine.step())
+        before = _token_times(machine, 30)
         began = perf_counter()
         machine.submit(generate(f"beside-{number}", prompt(LONG_PROMPT, number + 1000), 1))
         times = _token_times(machine, None)
         shares.append(alone / (perf_counter() - began))
+        after = _token_times(machine, 30)
+        step = median(later - earlier for steps in (before, after) for earlier, later in pairwise(steps))
         gaps.append(max(later - earlier for earlier, later in pairwise([began, *times])) / step)
         for n in range(RUNNING):
             machine.cancel(f"running-{number}-{n}")

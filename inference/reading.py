@@ -16,7 +16,7 @@ from inference.model.decoder import Decoder
 from inference.scheduler import Scheduler
 from inference.sequence import Sequence
 
-MULTIPLE = 2.3
+MULTIPLE = 2.25
 """Time for reading between two steps of running answers, in times of such a step: so answers slow down by a known
 factor at most, and a prompt keeps a known share of the machine."""
 RECENT = 8
@@ -37,7 +37,8 @@ class Cut:
         self.seconds = 0.0
         """Time spent on it so far."""
         self.piece_seconds = 0.0
-        """Time of the latest piece: a layer's attention or feed-forward."""
+        """What the next piece may take: as long as the last but one, for attention and feed-forward take turns."""
+        self._latest_seconds = 0.0
         self._blocks = sequence.blocks[: -(-self.chunk.end // cache.block_size)]
         self._pieces = decoder.piece_by_piece([self.chunk], cache, residuals, self.clock)
 
@@ -56,7 +57,7 @@ class Cut:
                 while True:
                     next(self._pieces)
                     now = monotonic()
-                    self.piece_seconds, before = now - before, now
+                    self.piece_seconds, self._latest_seconds, before = self._latest_seconds, now - before, now
                     if now + self.piece_seconds / 2 > until:
                         return None
         except StopIteration as end:
