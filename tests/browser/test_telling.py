@@ -80,20 +80,33 @@ def test_one_word_in_two_sentences_drifts_apart_layer_by_layer(journey: Journey)
     expect(page.get_by_role("status")).to_contain_text("share no token", timeout=60_000)
 
 
+WATCH_LIVE = """() => {
+  window.live = [];
+  new MutationObserver(() => {
+    const step = document.querySelector("#stage-softmax [data-name=live-step]")?.dataset.value;
+    if (step !== undefined && Number(step) !== window.live.at(-1)) window.live.push(Number(step));
+  }).observe(document.body, { subtree: true, childList: true });
+}"""  # a quick answer is over before it can be looked at from here
+
+
 def test_a_watched_head_is_seen_live_and_alone(journey: Journey) -> None:
     page = journey.page
     page.get_by_title("Settings of the next answer").click()
     page.get_by_label("Longest answer").fill("120")
+    page.get_by_label("Seed").fill("5")
     page.keyboard.press("Escape")
     page.evaluate("location.hash = '#stage=softmax&layer=3&head=2'")
-    ask(page, "Tell me another one")
+    page.evaluate(WATCH_LIVE)
+    ask(page, "Write a long story about a river and the people who live beside it")
     live = page.locator("#stage-softmax [data-name=live-step]")
-    expect(live).to_be_visible(timeout=60_000)
     expect(page.locator(".answer-state").last).to_contain_text(re.compile("Complete|Cut"), timeout=90_000)
     expect(live).to_have_count(0)
     journey.read_back()
     rows = [one for one in journey.received if one["type"] == "trace.attention"]
     assert rows
+    seen = page.evaluate("() => window.live")
+    assert seen
+    assert seen == [step for step in (one["step"] for one in rows) if step in seen]
     assert {(one["response_id"], one["layer"], one["head"]) for one in rows} == {(journey.response["id"], 3, 2)}
     assert all("sequence_number" not in one for one in rows)
     last = rows[-1]
