@@ -16,7 +16,7 @@ from inference.model.decoder import Decoder
 from inference.scheduler import Scheduler
 from inference.sequence import Sequence
 
-MULTIPLE = 2.25
+MULTIPLE = 2.32
 """Time for reading between two steps of running answers, in times of such a step: so answers slow down by a known
 factor at most, and a prompt keeps a known share of the machine."""
 RECENT = 8
