@@ -1,9 +1,9 @@
 /**
- * Pausing: where the next request is to be held, and the request that is held now, with what can be done about it. When
- * a hold begins, the page turns to the stage where the request stands.
+ * Pausing: where the next request is to be held, and the request that is held now, with what can be done about it: run
+ * goes on to the next breakpoint that is set. When a hold begins, the page turns to the stage where the request stands.
  */
 
-import { isSet, toggle } from "./breakpoints.js";
+import { firstAfter, isSet, toggle } from "./breakpoints.js";
 import { element, setText } from "./dom.js";
 import { wait } from "./format.js";
 import * as responses from "./responses.js";
@@ -14,15 +14,17 @@ const TICK_MS = 500;
 
 export function mountHold(host, catalogue) {
   const titles = new Map(catalogue.map(({ slug, title }) => [slug, title]));
+  const slugs = catalogue.map(({ slug }) => slug);
   const words = element("strong", { role: "status" });
   const left = element("span", { class: "soft" });
   const act = (label, run, kind) => element("button", { type: "button", class: kind, onclick: run }, label);
-  const go = (until) => {
-    responses.proceed(get().response, until);
-    if (until === "end") select({ step: null }); // follow it again
+  const run = () => {
+    const { response } = get();
+    responses.proceed(response, firstAfter(response.held, slugs) ?? "end");
+    select({ step: null }); // follow it again
   };
   const buttons = [
-    act("Next", () => go("next"), "primary"), act("Run", () => go("end")), act("Stop", () => responses.cancel(get().response)),
+    act("Next", () => responses.proceed(get().response, "next"), "primary"), act("Run", run), act("Stop", () => responses.cancel(get().response)),
   ];
   const held = element("div", { class: "hold", role: "group", "aria-label": "The request that is held", hidden: true }, words, left, element("span", { class: "hold-actions" }, buttons));
   const chosen = element("span", { class: "hold-actions" });

@@ -34,10 +34,12 @@ function sizeOf(name, { model, numPromptTokens, steps, response }) {
   return numPositions(numPromptTokens, steps);
 }
 
-function noteFor(name, { tokens, selection }) {
+/** The token read at the position and, where the answer went on from it, the token chosen there. */
+function noteFor(name, { tokens, selection, numPromptTokens, steps }) {
   if (name !== "position") return "";
   const token = tokens.find(({ position }) => position === selection.position);
-  return token ? label(token) : "";
+  const chosen = steps[selection.position - numPromptTokens + 1];
+  return [token, chosen && { text: chosen.token_text }].filter(Boolean).map(label).join(" → ");
 }
 
 function createPicker(name) {

@@ -60,6 +60,8 @@ def test_a_request_is_held_at_the_stages_chosen_on_the_map_while_another_runs_on
     expect(page.locator("html")).to_have_js_property("scrollWidth", 360)
     keep_screenshot(page, "hold-360")
     page.set_viewport_size({"width": 1440, "height": 900})
+    press(page, "Run")  # to the next breakpoint
+    held(page, f"Held after {softmax.get_attribute('title')}, step 0")
     page.get_by_role("group", name="Breakpoints").get_by_role("button", name="Clear").click()
     expect(points).to_be_hidden()
     press(page, "Run")

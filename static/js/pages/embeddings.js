@@ -26,8 +26,10 @@ export function draw(host, context) {
   };
   const life = followViews(box, context, queries, (views, now) => swap(box, nodes(views, now)));
   const update = (next) => {
-    pickers.update(next.response ? ["layer", "position"] : [], next);
-    if (next.response === null) swap(box, note("Send a prompt: the three vectors are those of your own request."));
+    const { position, layer } = next.selection;
+    const isRead = position !== null && layer !== null;
+    pickers.update(isRead ? ["layer", "position"] : [], next);
+    if (!isRead) swap(box, note(next.response === null ? "Send a prompt: the three vectors are those of your own request." : "The model has read nothing of this request: there are no vectors to show."));
     life.update(next);
   };
   update(context);
