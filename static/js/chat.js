@@ -30,7 +30,7 @@ export function mountChat(host, { empty, actions }) {
 
   // After the layout that the growth takes anyway: reading the height while the text grows would make another.
   const sizes = new ResizeObserver(() => {
-    if (pinned) scroller.scrollTop = scroller.scrollHeight;
+    if (pinned && empty.hidden) scroller.scrollTop = scroller.scrollHeight;
   });
   for (const part of [scroller, list]) sizes.observe(part);
 
@@ -88,7 +88,7 @@ export function welcome(onSend) {
       "p",
       {},
       "Send a prompt and follow it through 27 stages: from the message your browser sends, through attention and " +
-        "probabilities, to the words that come back. Every number is from your own request. To hold it somewhere, right-click a station or press B on it.",
+        "probabilities, to the words that come back. Every number is from your own request. To hold it somewhere, right-click a station, press B on it, or use the pause sign beside a stage's name.",
     ),
     element(
       "ul",

@@ -3,7 +3,7 @@
  * the line beneath. New ones are appended; a chip that stands is never drawn again.
  */
 
-import { element, setText } from "./dom.js";
+import { bringIntoBox, element, setText } from "./dom.js";
 import { percent } from "./format.js";
 import { isActive } from "./record.js";
 import { select } from "./selection.js";
@@ -52,6 +52,12 @@ export function createChips(record, branch) {
     });
   }
 
+  for (const type of ["pointerleave", "focusout"]) row.addEventListener(type, showChosen); // what was pointed at is left
+
+  function showChosen() {
+    setText(detail, chosen === null ? "" : describe(record.steps[Number(chosen.dataset.step)]));
+  }
+
   function refresh(inView) {
     node.hidden = record.steps.length === 0;
     append();
@@ -62,7 +68,9 @@ export function createChips(record, branch) {
     mark(chosen, false);
     mark(made, true);
     chosen = made;
-    if (step !== null && made !== null) setText(detail, describe(record.steps[step]));
+    if (made === null) return;
+    showChosen();
+    bringIntoBox(row, made);
   }
 
   function offer(step) {

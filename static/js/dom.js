@@ -34,15 +34,14 @@ export function swap(host, ...nodes) {
     const box = host.querySelector(`[data-scroll="${CSS.escape(name)}"]`);
     if (box) Object.assign(box, { scrollLeft: left, scrollTop: top });
   }
-  for (const row of host.querySelectorAll("[data-scroll] [aria-current]")) bringIntoBox(row);
+  for (const row of host.querySelectorAll("[data-scroll] [aria-current]")) bringIntoBox(row.closest("[data-scroll]"), row);
   if (focused !== undefined) {
     host.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 }
 
-/** Scroll the box around a row, and nothing else, until the row is seen. */
-function bringIntoBox(row) {
-  const box = row.closest("[data-scroll]");
+/** Scroll the box around a row, and nothing else, until the row is seen. The box is what the row's place is counted from. */
+export function bringIntoBox(box, row) {
   const above = row.offsetTop < box.scrollTop + row.offsetHeight; // a heading sticks to the top
   const below = row.offsetTop + row.offsetHeight > box.scrollTop + box.clientHeight;
   if (above || below) box.scrollTop = row.offsetTop - box.clientHeight / 2;

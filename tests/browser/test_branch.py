@@ -27,6 +27,11 @@ def test_a_token_is_exchanged_and_both_answers_stay(site: Site, open_page: Open)
     expect(others).to_be_hidden()
     page.locator(f".answer-tokens [data-step='{STEP}']").click()
     expect(others).to_contain_text("Go on with another token")
+    detail = page.locator(".chip-detail")
+    page.locator(".answer-tokens [data-step='1']").hover()
+    expect(detail).to_contain_text("step 1:")
+    others.hover()
+    expect(detail).to_contain_text(f"step {STEP}:")  # the one chosen, not the last one pointed at
     keep_screenshot(page, "branch-offer")
     other = others.get_by_role("button").first
     text = other.locator(".token-text").inner_text()

@@ -42,8 +42,9 @@ def held_engine(site: Site) -> Iterator[None]:
 
 
 def test_first_visit_says_what_will_be_seen_and_an_example_starts_it(site: Site, open_page: Open) -> None:
-    page = open_page(site)
-    expect(page.get_by_role("heading", name="Watch a language model answer")).to_be_visible()
+    page = open_page(site, width=360, height=640)
+    expect(page.get_by_role("heading", name="Watch a language model answer")).to_be_in_viewport()
+    page.set_viewport_size({"width": 1440, "height": 900})
     expect(page.locator(".examples button").first).to_have_text("Tell me a political joke")
     page.locator(".examples button").first.click()
     expect(page.locator(".message-user .message-text")).to_have_text("Tell me a political joke")

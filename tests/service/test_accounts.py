@@ -68,6 +68,7 @@ def test_a_guest_who_signs_up_keeps_everything(db: None) -> None:
     client = visitor()
     guest = guest_of(client)
     response = make_response(guest)
+    assert guest.username not in client.get("/accounts/signup/").content.decode()
     assert client.post("/accounts/signup/", {"username": "ada", **FORM}).status_code == 302
     user = User.objects.get()
     assert (user.pk, user.username, user.is_guest) == (guest.pk, "ada", False)

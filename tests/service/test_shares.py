@@ -160,7 +160,9 @@ def test_without_the_link_there_is_nothing(response: Response, owner: User, stra
     token = shared(response, owner)
     for wrong in (token[:-1], token + "A", "x", token.swapcase()):
         for client in link_holders(stranger, owner):
-            assert client.get(f"/api/v1/shared/{wrong}{rest}").status_code == 404
+            got = client.get(f"/api/v1/shared/{wrong}{rest}")
+            assert got.status_code == 404
+            assert "This link leads nowhere" in got.json()["error"]["message"]
     assert Client().post(f"/api/v1/shared/{token}{rest}").status_code == 405
     User.objects.filter(pk=owner.pk).update(is_active=False)
     assert Client().get(f"/api/v1/shared/{token}{rest}").status_code == 404

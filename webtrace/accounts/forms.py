@@ -19,6 +19,10 @@ class SignUpForm(UserCreationForm):  # type: ignore[type-arg]
     class Meta(UserCreationForm.Meta):  # its field unifies the look-alikes of a name
         model = User
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial.pop("username", None)  # a guest's, which nobody may keep
+
     def clean_username(self) -> str:
         """A name that looks like a guest's would mislead whoever reads the records."""
         name = super().clean_username()
