@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from webtrace.safety.dataset import (
+    EVERYDAY,
     HARMFUL,
     LABELS,
     LOOK_ALIKES,
@@ -61,6 +62,15 @@ def test_look_alikes_are_harmless_enough_of_them_and_not_among_the_examples() ->
     assert len(look_alikes) >= 40
     assert not {example.label for example in look_alikes} & set(HARMFUL)
     assert not {example.text for example in look_alikes} & {example.text for example in load_examples()}
+
+
+def test_everyday_sentences_are_harmless_and_only_measure() -> None:
+    everyday = load_examples(files=[EVERYDAY])
+    assert len(everyday) >= 200
+    assert not {example.label for example in everyday} & set(HARMFUL)
+    texts = {example.text for example in everyday}
+    assert not texts & {example.text for example in load_examples()}
+    assert not texts & {example.text for example in load_examples(files=[LOOK_ALIKES])}
 
 
 def test_a_held_out_text_close_to_a_training_text_is_refused_with_both_named() -> None:

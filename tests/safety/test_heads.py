@@ -13,9 +13,18 @@ from inference.classifier import Classifier
 from inference.encoder import Encoder, sentence_vectors
 from tests.safety.conftest import Embedded
 from webtrace.safety import offline
-from webtrace.safety.dataset import HARMFUL, LABELS, LOOK_ALIKES, Example, check_distance, load_examples
+from webtrace.safety.dataset import (
+    CLOSEST_ALLOWED,
+    EVERYDAY,
+    HARMFUL,
+    LABELS,
+    LOOK_ALIKES,
+    Example,
+    check_distance,
+    load_examples,
+)
 from webtrace.safety.evaluation import Evaluation
-from webtrace.safety.offline import judge_inputs
+from webtrace.safety.offline import embed_texts, judge_inputs, judge_outputs
 from webtrace.safety.training import evaluate, fit
 
 
@@ -65,6 +74,27 @@ def test_harmless_look_alikes_mostly_get_an_answer(encoder: Encoder, classifier:
     assert len(stopped) <= 0.05 * len(texts), stopped
 
 
+def test_everyday_sentences_pass_as_message_and_as_answer(encoder: Encoder, classifier: Classifier) -> None:
+    texts = [example.text for example in load_examples(files=[EVERYDAY])]
+    for judge in (judge_inputs, judge_outputs):
+        judgements = judge(encoder, classifier, texts)
+        stopped = [text for text, judgement in zip(texts, judgements, strict=True) if not judgement.passes]
+        assert len(stopped) <= 0.01 * len(texts), stopped
+
+
+def test_no_everyday_sentence_nearly_stands_in_the_examples(encoder: Encoder, embedded: Embedded) -> None:
+    texts = [example.text for example in load_examples(files=[EVERYDAY])]
+    cosines = sentence_vectors(embed_texts(encoder, texts)) @ sentence_vectors(embedded.layer_means).T
+    assert cosines.max() <= CLOSEST_ALLOWED
+
+
+def test_sentences_that_were_once_declined_pass(encoder: Encoder, classifier: Classifier) -> None:
+    messages = ["He took the money to the bank", "The boat lay by the bank", "I keep my savings in a bank"]
+    answers = [*messages, "What she's going to do is spend every penny she has on her family's funeral."]
+    assert all(judgement.passes for judgement in judge_inputs(encoder, classifier, messages))
+    assert all(judgement.passes for judgement in judge_outputs(encoder, classifier, answers))
+
+
 def test_most_harmful_texts_get_none(encoder: Encoder, classifier: Classifier, embedded: Embedded) -> None:
     examples = [embedded.examples[index] for index in embedded.parts.held_out]
     texts = [example.text for example in examples if example.label in HARMFUL]
@@ -102,12 +132,13 @@ def test_a_threat_inside_a_long_letter_is_found(encoder: Encoder, classifier: Cl
     assert "passage" in judgement.reason
 
 
-def test_the_evaluation_command_reports_all_three_groups() -> None:
+def test_the_evaluation_command_reports_every_group() -> None:
     printed = io.StringIO()
     call_command("evaluate_safety", stdout=printed)
-    lines = [line for line in printed.getvalue().splitlines() if "get no answer" in line]
+    lines = [line for line in printed.getvalue().splitlines() if "do not pass" in line]
     assert [line.split(":")[0] for line in lines] == [
-        "Harmless look-alikes", "Held out, harmless", "Held out, harmful",
+        "Everyday sentences", "Everyday sentences in an answer", "Harmless look-alikes",
+        "Held out, harmless", "Held out, harmful", "Held out, harmful, in an answer",
     ]  # fmt: skip
 
 

@@ -36,9 +36,12 @@ FILES = (
     "near_misses_everyday",
     "answers",
     "near_misses_answers",
+    "near_misses_statements",
 )
 LOOK_ALIKES = "look_alikes"
 """Harmless texts that look harmful. Nothing is ever trained on them."""
+EVERYDAY = "everyday"
+"""Sentences anybody may type. They only measure: nothing is trained on them and no threshold is set by them."""
 
 SPLIT_SEED = 20240
 NUM_FOLDS = 5

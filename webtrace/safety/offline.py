@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from inference.classifier import Classifier
 from inference.encoder import BATCH_LIMIT, Encoder
-from webtrace.safety.decisions import Judgement, judge_input
+from webtrace.safety.decisions import Judgement, judge_input, judge_output
 from webtrace.safety.passages import Scored, passages
 
 
@@ -22,6 +22,11 @@ def embed_texts(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
 def judge_inputs(encoder: Encoder, classifier: Classifier, texts: Sequence[str]) -> list[Judgement]:
     """What the service would decide about each of these messages."""
     return [judge_input(text, _scored(encoder, classifier, text), classifier.card) for text in texts]
+
+
+def judge_outputs(encoder: Encoder, classifier: Classifier, texts: Sequence[str]) -> list[Judgement]:
+    """What the service would decide about each of these answers, were it the first window."""
+    return [judge_output(text, _scored(encoder, classifier, text), classifier.card) for text in texts]
 
 
 def _scored(encoder: Encoder, classifier: Classifier, text: str) -> list[Scored]:

@@ -1,4 +1,4 @@
-"""How the service would decide about texts it has never seen: harmless look-alikes, and the held-out fifth."""
+"""How the service would decide about texts it has never seen: measuring sets of harmless texts, the held-out fifth."""
 
 from __future__ import annotations
 
@@ -11,39 +11,47 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from inference.classifier import Classifier, UnreadableHeads
-from webtrace.safety.dataset import HARMFUL, LOOK_ALIKES, BadExamples, load_examples, split
+from webtrace.safety.dataset import EVERYDAY, HARMFUL, LOOK_ALIKES, BadExamples, load_examples, split
 from webtrace.safety.decisions import Judgement
 from webtrace.safety.heads import HEADS
 
 
 class Command(BaseCommand):
-    help = "Decide about harmless look-alikes and held-out examples with the trained heads and the rules."
+    help = (
+        "Decide about everyday sentences, harmless look-alikes and held-out examples, with the trained heads and rules."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         # Here, not above: torch, which no other part of the web process imports.
         from inference.encoder import Encoder
-        from webtrace.safety.offline import judge_inputs
+        from webtrace.safety.offline import judge_inputs, judge_outputs
 
         try:
             encoder = Encoder.load(Path(settings.ENCODER_PATH))
             classifier = Classifier.load(HEADS)
-            look_alikes = load_examples(files=[LOOK_ALIKES])
+            everyday = [example.text for example in load_examples(files=[EVERYDAY])]
+            look_alikes = [example.text for example in load_examples(files=[LOOK_ALIKES])]
             examples = load_examples()
         except (BadExamples, UnreadableHeads, OSError) as error:
             raise CommandError(str(error)) from error
         held_out = [examples[index] for index in split(examples).held_out]
+        harmless = [example.text for example in held_out if example.label not in HARMFUL]
+        harmful = [example.text for example in held_out if example.label in HARMFUL]
         groups = {
-            "Harmless look-alikes": [example.text for example in look_alikes],
-            "Held out, harmless": [example.text for example in held_out if example.label not in HARMFUL],
-            "Held out, harmful": [example.text for example in held_out if example.label in HARMFUL],
+            "Everyday sentences": (everyday, judge_inputs),
+            "Everyday sentences in an answer": (everyday, judge_outputs),
+            "Harmless look-alikes": (look_alikes, judge_inputs),
+            "Held out, harmless": (harmless, judge_inputs),
+            "Held out, harmful": (harmful, judge_inputs),
+            "Held out, harmful, in an answer": (harmful, judge_outputs),
         }
-        for name, texts in groups.items():
-            self._print(name, texts, judge_inputs(encoder, classifier, texts))
+        for name, (texts, judge) in groups.items():
+            self._print(name, texts, judge(encoder, classifier, texts))
 
     def _print(self, name: str, texts: Sequence[str], judgements: Sequence[Judgement]) -> None:
         stopped = sum(not judgement.passes for judgement in judgements)
         counts = ", ".join(f"{decision} {n}" for decision, n in Counter(j.decision for j in judgements).most_common())
-        self.stdout.write(f"\n{name}: {stopped} of {len(texts)} get no answer ({stopped / len(texts):.1%}); {counts}")
+        self.stdout.write(f"\n{name}: {stopped} of {len(texts)} do not pass ({stopped / len(texts):.1%}); {counts}")
         # Shown are the minority: what went wrong in a group that should all go one way.
         wrong = stopped <= len(texts) / 2
         for text, judgement in zip(texts, judgements, strict=True):
