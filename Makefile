@@ -37,7 +37,7 @@ test: python
 	@"$(PYTHON)" webtrace/ops/install.py requirements-dev.txt
 	@$(INSIDE) manage.py setup --checkpoints-only
 	@$(MAKE) --no-print-directory lint
-	@$(INSIDE) -m pytest -n 2 --dist loadgroup --durations=10 $(TESTS)
+	@$(INSIDE) -m pytest -n 3 --dist loadgroup --durations=10 $(TESTS)
 
 bench: export OMP_NUM_THREADS := 1
 bench: export CMAKE_ARGS := -DGGML_NATIVE=ON -DGGML_OPENMP=OFF -DLLAVA_BUILD=OFF $(CMAKE_ARGS)

@@ -20,14 +20,21 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Two groups of about the same length for two processes (`-n 2 --dist loadgroup`): what a browser looks at, and
-    the rest. So neither needs the other's sites, engines and services, and each is started once."""
+    """Three groups of about the same length for three processes (`-n 3 --dist loadgroup`): what a browser looks at on
+    the site with the model, what it looks at elsewhere, and the rest. So none needs another's sites, engines and
+    services, and each is started once."""
     unfit = [] if can_run_native() else [item for item in items if "native" in item.keywords]
     if unfit:
         config.hook.pytest_deselected(items=unfit)
         items[:] = [item for item in items if item not in unfit]
     for item in items:
-        item.add_marker(pytest.mark.xdist_group("browser" if "browser" in item.keywords else "rest"))
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    if "browser" not in item.keywords:
+        return "rest"
+    return "model" if "real_site" in getattr(item, "fixturenames", ()) else "browser"
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import { createChips } from "./chips.js";
 import { createFeedback } from "./feedback.js";
 import { duration, plural, wait } from "./format.js";
 import { iconButton } from "./icons.js";
+import { accountLink } from "./links.js";
 import { isActive } from "./record.js";
 import { openShare } from "./share.js";
 import { sourceOf } from "./source.js";
@@ -119,7 +120,7 @@ function failureWords({ error, finishReason, stages }) {
 /** What a reader can do about it: a guest who has reached the limit may sign up for a wider one. */
 function remedies({ error }) {
   if (error === null || !get().me?.guest || !error.retry_after) return [];
-  return [" ", element("a", { href: "/accounts/signup/" }, "Sign up for a wider limit"), " and keep this conversation."];
+  return [" ", accountLink("signup", "Sign up for a wider limit"), " and keep this conversation."];
 }
 
 /** A button that copies what `text()` gives, and says whether it could. */

@@ -248,6 +248,7 @@ function stageState({ report, response, stages }, catalogue) {
   if (isActive(response)) return { name: "waiting", text: "Not finished yet: its values come when it has run." };
   const end = [...stages.values()].find((event) => event.outcome === "ended_here");
   if (end) return { name: "skipped", text: `Never reached: the request ended at “${catalogue.find(({ slug }) => slug === end.stage)?.title ?? end.stage}”.` };
+  if (response.finishReason === "cancelled") return { name: "skipped", text: "Never reached: the request was stopped before." };
   return { name: "skipped", text: "Not recorded for this response." };
 }
 

@@ -3,6 +3,7 @@
 import { element, setText } from "./dom.js";
 import { count, wait } from "./format.js";
 import { iconButton } from "./icons.js";
+import { accountLink } from "./links.js";
 import { subscribe } from "./store.js";
 import { forget, write } from "./stored.js";
 
@@ -44,7 +45,7 @@ export function mountTopbar(host, app) {
     connection.dataset.state = state;
     setText(connection, state === "closed" && reason ? reason : CONNECTIONS[state]);
   });
-  subscribe(["model"], ({ model: loaded }) => setText(model, loaded ? `${loaded.name} · ${loaded.kernel}` : "No model is ready"));
+  subscribe(["model"], ({ model: loaded }) => setText(model, loaded ? `${loaded.name} · ${loaded.kernel}` : "The model is being loaded, or there is none"));
   subscribe(["me"], ({ me }) => {
     setText(limit, limitWords(me.limit));
     account.replaceChildren(...accountLinks(me));
@@ -60,7 +61,7 @@ function limitWords(limit) {
 
 function accountLinks(me) {
   if (!me.signed_in) {
-    return [element("a", { href: "/accounts/login/" }, "Log in"), " ", element("a", { href: "/accounts/signup/" }, "Sign up")];
+    return [accountLink("login", "Log in"), " ", accountLink("signup", "Sign up")];
   }
   return [element("a", { href: "/accounts/keys/" }, me.username)];
 }

@@ -76,6 +76,16 @@ def test_a_guest_who_signs_up_keeps_everything(db: None) -> None:
     assert client.get(f"/api/v1/responses/{response.pk}").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("wanted", "place"), [("/c/1", "/c/1"), ("", "/"), ("//elsewhere.example/", "/"), ("javascript:alert(1)", "/")]
+)
+def test_whoever_signs_up_comes_back_to_where_they_were(db: None, wanted: str, place: str) -> None:
+    client = visitor()
+    form = client.get("/accounts/signup/", {"next": wanted}).content.decode()
+    assert f'name="next" value="{place}"' in form
+    assert client.post("/accounts/signup/", {"username": "ada", "next": wanted, **FORM})["Location"] == place
+
+
 def test_a_guest_who_logs_in_takes_everything_along(db: None) -> None:
     user = make_user("ada", PASSWORD)
     client = visitor()

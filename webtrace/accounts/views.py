@@ -11,6 +11,7 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse_lazy
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -23,15 +24,16 @@ from webtrace.accounts.models import ApiKey, User
 @require_http_methods(["GET", "POST"])
 @never_cache
 def sign_up(request: HttpRequest) -> HttpResponse:
-    """A guest keeps their row, and with it their conversations."""
+    """A guest keeps their row, and with it their conversations, and comes back to the one they left."""
     if request.user.is_authenticated and not _guest(request):
-        return redirect("/")
+        return redirect(_place(request))
     form = SignUpForm(request.POST or None, instance=_guest(request))
     if request.method == "POST" and form.is_valid():
         user = form.save()
         login(request, user, backend=BACKEND)
-        return redirect("/")
-    return render(request, "accounts/signup.html", {"form": form, "guest": _guest(request) is not None})
+        return redirect(_place(request))
+    context = {"form": form, "guest": _guest(request) is not None, "next": _place(request)}
+    return render(request, "accounts/signup.html", context)
 
 
 class LogInView(views.LoginView):
@@ -99,6 +101,13 @@ def revoke_key(request: HttpRequest, key_id: int) -> HttpResponse:
     services.revoke_key(key=get_object_or_404(ApiKey, pk=key_id, user=request.user.pk))
     messages.success(request, "The key is revoked.")
     return redirect("accounts:keys")
+
+
+def _place(request: HttpRequest) -> str:
+    """Where to go on: what `next` names, if it is of this site."""
+    wanted = request.POST.get("next") or request.GET.get("next") or "/"
+    is_ours = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
+    return wanted if is_ours else "/"
 
 
 def _guest(request: HttpRequest) -> User | None:
