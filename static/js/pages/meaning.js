@@ -28,7 +28,7 @@ export function draw(host, { ask, model }) {
   const charts = keptCharts();
   let records = []; // of the two requests under way
   host.append(
-    note("Two sentences that share a word go through the model, as two requests of their own that read the prompt and make one token. Then that word's state is compared layer by layer."),
+    note("Two sentences that share a word go through the model, as two requests of their own (two answers of your limit), which read the prompt and make one token each. Then that word's state is compared layer by layer."),
     element(
       "form", { class: "meaning-form", onsubmit: (event) => { event.preventDefault(); run(); } },
       fields,

@@ -20,9 +20,10 @@ function bySource(segments) {
 }
 
 export function sentence({ report: { data } }) {
-  const mine = bySource(data.segments).get("user") ?? 0;
+  const totals = bySource(data.segments);
+  const others = [...totals.keys()].filter((source) => source !== "user").map((source) => NAMES[source]).join(", ");
   const dropped = data.dropped.length > 0 ? ` ${plural(data.dropped.length, "older message")} had to be left out.` : "";
-  return `Your message is ${plural(mine, "token")} of the ${count(data.num_tokens)} the model reads; the rest are instructions, history and role markers.${dropped}`;
+  return `Your message is ${plural(totals.get("user") ?? 0, "token")} of the ${count(data.num_tokens)} the model reads; the rest: ${others}.${dropped}`;
 }
 
 export function draw(host, context) {
