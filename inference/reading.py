@@ -50,8 +50,8 @@ class Cut:
     def compute(self, until: float) -> Tensor | None:
         """Computes pieces until about that time (monotonic seconds), at least one. Returns the logits
         [1 or 0, vocabulary] when all are done, else None."""
+        began = before = monotonic()  # before the stages' clock goes on: their times are parts of this one
         self.clock.skip()
-        began = before = monotonic()
         try:
             with torch.inference_mode():
                 while True:
