@@ -33,6 +33,7 @@ from webtrace.dispatch import bell, jobs
 from webtrace.dispatch.routing import Choice
 from webtrace.events import ErrorBody, FinishReason
 from webtrace.gateway import checks, limits, rejections
+from webtrace.gateway.address import address_group
 from webtrace.gateway.incoming import Incoming
 from webtrace.gateway.principal import Principal
 from webtrace.generation import Generation
@@ -134,7 +135,8 @@ def _store(
     if response.trace:
         lines += [numbering.line(events.TraceStage, **report) for report in reports]
     if refusal is None:
-        lines.append(numbering.line(events.ResponseQueued, position=jobs.enqueue(response)))
+        position = jobs.enqueue(response, asked_from=address_group(principal.address))
+        lines.append(numbering.line(events.ResponseQueued, position=position))
         log.append([log.Write(response.pk, 0, lines)])
         return response, True
     ending = Ending("refused", "", error=refusal, record={"refused_at_stage": "gateway"})

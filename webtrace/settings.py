@@ -206,6 +206,7 @@ LEASE_S = env.integer("WEBTRACE_LEASE_S", 6, at_least=2)  # a worker silent for 
 FLUSH_LIVE_MS = 30  # one live message to the hubs at most this often
 FLUSH_LOG_MS = 200  # one transaction of the event log at most this often
 HELD_AT_ONCE = env.integer("WEBTRACE_HELD_AT_ONCE", 4)  # active responses with breakpoints, for each user
+HELD_AT_ONCE_PER_ADDRESS = env.integer("WEBTRACE_HELD_AT_ONCE_PER_ADDRESS", 16)  # whoever asks from there
 HOLD_S = env.integer("WEBTRACE_HOLD_S", 60, at_least=1)  # a response held at a breakpoint goes on after so long
 VIEW_TIMEOUT_S = 2
 MAX_MESSAGE_BYTES = 256_000  # of any message on a socket or channel

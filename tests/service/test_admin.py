@@ -15,6 +15,7 @@ from webtrace.conversations.log import Place, Write
 from webtrace.conversations.models import Response
 from webtrace.conversations.services import Ending
 from webtrace.dispatch import jobs
+from webtrace.dispatch.models import Worker
 from webtrace.events import ResponseCreate, Usage
 from webtrace.gateway import rejections
 from webtrace.gateway.incoming import Incoming
@@ -35,6 +36,14 @@ def test_every_list_opens_searches_and_is_for_staff_only(staff: User, owner: Use
     assert signed_in(staff).get(address, {"q": "owner"}).status_code == 200
     for client in (Client(), signed_in(owner), signed_in(guest), with_key(staff)):
         assert client.get(address).status_code == 302
+
+
+def test_staff_see_where_a_worker_runs(staff: User) -> None:
+    worker = make_worker()
+    Worker.objects.filter(pk=worker.pk).update(host="inside.example.org", process_id=987_654)
+    page = signed_in(staff).get("/admin/dispatch/worker/", {"q": "inside"}).content.decode()
+    assert "inside.example.org" in page
+    assert "987654" in page.replace(",", "")
 
 
 @pytest.mark.parametrize("page", RECORDS)

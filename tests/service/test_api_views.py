@@ -20,8 +20,9 @@ BODY = b"\x02\x00\x00\x00\x00\x00\x00\x00{}"
 
 def make_worker(name: str, fingerprint: str = "f1", **fields: Any) -> Worker:
     return Worker.objects.create(
-        pk=name, name=name, region="local", model="m", fingerprint=fingerprint, seen_at=timezone.now(), **fields
-    )
+        pk=name, host="inside", process_id=1, region="local", model="m", fingerprint=fingerprint,
+        seen_at=timezone.now(), **fields,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import os
 import socket
 from typing import Any
 
+import msgspec
 import pytest
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -114,10 +115,10 @@ def test_a_stopped_worker_is_not_waited_for(owner: User) -> None:
 def test_workers_of_dead_processes_are_stopped_at_start() -> None:
     for worker_id, host, process_id in (("own", socket.gethostname(), os.getpid()), ("far", "elsewhere", 1)):
         make_worker(worker_id)
-        Worker.objects.filter(pk=worker_id).update(name=f"{host} {process_id}")
+        Worker.objects.filter(pk=worker_id).update(host=host, process_id=process_id)
     make_worker("dead")
     no_process = 2**22 + 1  # above the largest process id
-    Worker.objects.filter(pk="dead").update(name=f"{socket.gethostname()} {no_process}")
+    Worker.objects.filter(pk="dead").update(process_id=no_process)
     workers.stop_dead_neighbours()
     assert set(workers.alive().values_list("pk", flat=True)) == {"own", "far"}
 
@@ -187,7 +188,7 @@ def test_the_position_counts_those_before(owner: User) -> None:
         sampling=Sampling(seed=1),
         transport="websocket",
     )
-    assert jobs.enqueue(third) == 2
+    assert jobs.enqueue(third, asked_from="192.0.2.1") == 2
     take(first, make_worker())
     assert jobs.waiting(limit=5) == [second.pk, third.pk]
 
@@ -224,6 +225,17 @@ def test_the_least_busy_worker_with_the_model_is_chosen() -> None:
     assert [row.chosen for row in choice.candidates] == [False, True, False]
     assert choice.candidates[2].reason == "has large, not tiny"
     assert "responses before this one: 1;" in choice.reason
+
+
+def test_the_report_names_workers_without_saying_where_they_run() -> None:
+    names = {row.name for row in choose(busy("0123456789"), busy("fedcba9876")).candidates}
+    assert names == {"worker 012345", "worker fedcba"}
+    worker = Worker.objects.get(pk="0123456789")
+    assert (worker.host, worker.process_id) == (socket.gethostname(), os.getpid())
+    worker.host, worker.process_id = "inside.example.org", 987_654_321
+    shown = msgspec.json.encode(choose(worker).candidates).decode() + choose(worker).reason
+    assert "inside" not in shown
+    assert "987654321" not in shown
 
 
 def test_a_warm_prefix_is_worth_two_responses() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from tests.service.cast import principal
+from tests.service.cast import make_user, principal
 from tests.service.test_worker_parts import Database, database, hub, recording, until
 from tests.service.work import make_waiting, make_worker
 from webtrace.accounts.models import User
@@ -36,6 +36,23 @@ def test_no_more_of_one_user_s_responses_pause_than_may(owner: User, stranger: U
         return verdict.error.code if verdict.error else None
 
     assert (refusal(owner, "gateway"), refusal(owner), refusal(stranger, "gateway")) == ("too_many_held", None, None)
+
+
+def test_however_many_guests_an_address_has_its_responses_pause_only_so_often(
+    owner: User, guest: User, settings: Any
+) -> None:
+    settings.HELD_AT_ONCE_PER_ADDRESS = 2
+    make_worker()
+    for user in (owner, guest):
+        make_waiting(user, breakpoints=["softmax"])  # from 192.0.2.1
+    one_more = make_user("one-more")
+
+    def refusal(address: str) -> str | None:
+        message = ResponseCreate("e", "Tell me one", breakpoints=["softmax"])
+        verdict = run_checks(Incoming(message, "websocket", "{}", (), False), principal(one_more, address))
+        return verdict.error.code if verdict.error else None
+
+    assert (refusal("192.0.2.1"), refusal("192.0.2.2")) == ("too_many_held", None)
 
 
 @pytest.mark.django_db(transaction=True)  # its thread looks after connections that other tests left

@@ -30,7 +30,7 @@ def ready(**fields: object) -> Ready:
 
 
 def make_worker(worker_id: str = "w1", place: int = 0, **fields: object) -> Worker:
-    return workers.register(worker_id=worker_id, name=f"elsewhere {worker_id}", ready=ready(**fields), place=place)
+    return workers.register(worker_id=worker_id, ready=ready(**fields), place=place)
 
 
 def make_waiting(owner: User, text: str = "Tell me one", **message: object) -> Response:
@@ -43,7 +43,7 @@ def make_waiting(owner: User, text: str = "Tell me one", **message: object) -> R
     )
     line = Numbering(created.pk, log.START).line(ResponseCreated, **summaries.created(created, Sampling(seed=1)))
     log.append([log.Write(created.pk, 0, [line])])
-    jobs.enqueue(created)
+    jobs.enqueue(created, asked_from="192.0.2.1")
     return created
 
 

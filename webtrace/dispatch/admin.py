@@ -15,10 +15,11 @@ from webtrace.read_only_admin import ReadOnlyAdmin
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
     list_display = (
-        "name", "alive", "model", "kernel", "device", "region", "num_running", "num_waiting", "blocks", "seen_at",
+        "name", "alive", "host", "process_id", "model", "kernel", "device", "region", "num_running", "num_waiting",
+        "blocks", "seen_at",
     )  # fmt: skip
     list_filter = ("started_at", "seen_at", "stopped_at", "model", "device", "region")
-    search_fields = ("id", "name", "model", "fingerprint")
+    search_fields = ("id", "host", "process_id", "model", "fingerprint")
 
     @admin.display(boolean=True)
     def alive(self, worker: Worker) -> bool:
@@ -37,5 +38,5 @@ class JobAdmin(ReadOnlyAdmin):
 
     list_display = ("response", "worker", "created_at", "taken_at", "watched_at", "held_stage", "cancel_requested")
     list_filter = ("created_at", "worker", "held_stage", "cancel_requested")
-    search_fields = ("response__id", "response__owner__username", "worker__name")
+    search_fields = ("response__id", "response__owner__username", "worker__id")
     list_select_related = ("response", "worker")

@@ -10,6 +10,7 @@ import msgspec
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from webtrace.accounts.models import User
@@ -72,9 +73,18 @@ async def continue_response(response_id: UUID, until: Breakpoint) -> None:
     await bell.ring_continue(response_id, worker_id=worker_id)
 
 
-def num_pausing(*, owner: User) -> int:
+def num_pausing_of(owner: User) -> int:
     """The owner's active responses that have breakpoints."""
-    return Job.objects.filter(response__owner=owner).exclude(response__request__breakpoints=[]).count()
+    return _pausing().filter(response__owner=owner).count()
+
+
+def num_pausing_from(address_group: str) -> int:
+    """Active responses that have breakpoints, whosever they are, asked for from this address group."""
+    return _pausing().filter(asked_from=address_group).count()
+
+
+def _pausing() -> QuerySet[Job]:
+    return Job.objects.exclude(response__request__breakpoints=[])
 
 
 def held_place(response_id: UUID) -> dict[str, Any] | None:

@@ -41,10 +41,11 @@ class Taken:
     lines: Sequence[log.Line]
 
 
-def enqueue(response: Response) -> int:
-    """Put a new response in the queue. Returns how many wait before it. Call in the transaction that made it."""
+def enqueue(response: Response, *, asked_from: str) -> int:
+    """Put a new response in the queue, asked for from this address group. Returns how many wait before it. Call in the
+    transaction that made it."""
     position = Job.objects.filter(worker=None).count()
-    Job.objects.create(response=response, position=position)
+    Job.objects.create(response=response, position=position, asked_from=asked_from)
     return position
 
 

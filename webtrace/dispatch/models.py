@@ -12,7 +12,8 @@ class Worker(models.Model):
     """A worker process with its engine. `seen_at` is its lease: silent for LEASE_S, it is lost."""
 
     id = models.CharField(primary_key=True, max_length=64)
-    name = models.CharField(max_length=100, help_text="Host name and process id.")
+    host = models.CharField(max_length=255, help_text="Name of its machine: for the operator alone.")
+    process_id = models.PositiveIntegerField()
     region = models.CharField(max_length=40)
     model = models.CharField(max_length=200)
     model_info = models.JSONField(default=dict)
@@ -33,6 +34,11 @@ class Worker(models.Model):
     def __str__(self) -> str:
         return f"{self.name} ({self.model}, {self.kernel})"
 
+    @property
+    def name(self) -> str:
+        """What everybody may call it. Where it runs stands in none of it."""
+        return f"worker {self.pk[:6]}"
+
 
 class Job(models.Model):
     """One response to be computed. Taking, cancelling and losing are changes of this row; channels only ring.
@@ -42,6 +48,7 @@ class Job(models.Model):
 
     response = models.OneToOneField(Response, on_delete=models.CASCADE, related_name="job", primary_key=True)
     worker = models.ForeignKey(Worker, on_delete=models.SET_NULL, null=True, blank=True, related_name="jobs")
+    asked_from = models.CharField(max_length=45, help_text="The address group of whoever asked, as limits count it.")
     position = models.PositiveIntegerField(default=0, help_text="Jobs before it, as its watchers were last told.")
     cancel_requested = models.CharField(max_length=12, blank=True, help_text="Finish reason asked for.")
     held_stage = models.CharField(max_length=20, blank=True, help_text="Where it is held at a breakpoint.")

@@ -29,10 +29,12 @@ class Load:
     num_free_blocks: int = 0
 
 
-def register(*, worker_id: str, name: str, ready: Ready, place: int = 0) -> Worker:
-    """Enter a worker whose engine is ready (again); `place` is that of its model in its operator's list."""
+def register(*, worker_id: str, ready: Ready, place: int = 0) -> Worker:
+    """Enter this process as a worker whose engine is ready (again); `place` is that of its model in its operator's
+    list."""
     columns: dict[str, Any] = {
-        "name": name,
+        "host": socket.gethostname(),
+        "process_id": os.getpid(),
         "region": settings.REGION,
         "model": ready.model["name"],
         "model_info": {**ready.model, "place": place},
@@ -98,14 +100,9 @@ def model_of(response: Response) -> dict[str, Any] | None:
 
 def stop_dead_neighbours() -> None:
     """Enter workers of this host whose process is gone as stopped, so that nobody waits for their leases to end."""
-    host = socket.gethostname()
-    for worker in Worker.objects.filter(stopped_at=None, name__startswith=f"{host} "):
-        if not _is_alive(int(worker.name.rsplit(" ", 1)[1])):
+    for worker in Worker.objects.filter(stopped_at=None, host=socket.gethostname()):
+        if not _is_alive(worker.process_id):
             stop(worker_id=worker.pk)
-
-
-def name_of_this_process() -> str:
-    return f"{socket.gethostname()} {os.getpid()}"
 
 
 def _is_alive(process_id: int) -> bool:

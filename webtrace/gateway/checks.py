@@ -24,6 +24,7 @@ from webtrace.dispatch import holds, workers
 from webtrace.dispatch.models import Worker
 from webtrace.events import ErrorBody, ResponseCreate
 from webtrace.gateway import limits
+from webtrace.gateway.address import address_group
 from webtrace.gateway.incoming import Incoming
 from webtrace.gateway.principal import Principal
 from webtrace.reports import Check
@@ -273,9 +274,12 @@ def _check_sampling(verdict: Verdict) -> None:
 def _check_pausing(verdict: Verdict) -> None:
     if not verdict.incoming.message.breakpoints:
         return
-    if holds.num_pausing(owner=verdict.principal.user) >= settings.HELD_AT_ONCE:
-        most = settings.HELD_AT_ONCE
+    if holds.num_pausing_of(verdict.principal.user) >= (most := settings.HELD_AT_ONCE):
         message = f"{most} of your responses have breakpoints; at most {most} may at a time."
+        raise Refusal("too_many_held", message, field="breakpoints")
+    address = address_group(verdict.principal.address)
+    if holds.num_pausing_from(address) >= (most := settings.HELD_AT_ONCE_PER_ADDRESS):
+        message = f"{most} responses asked for from your address have breakpoints; at most {most} may at a time."
         raise Refusal("too_many_held", message, field="breakpoints")
 
 

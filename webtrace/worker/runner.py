@@ -203,8 +203,7 @@ class Runner:
     # ------------------------------------------------------------ the lease
 
     async def _on_ready(self, ready: Ready) -> None:
-        name = workers.name_of_this_process()
-        register = partial(workers.register, worker_id=self.worker_id, name=name, ready=ready, place=self._place)
+        register = partial(workers.register, worker_id=self.worker_id, ready=ready, place=self._place)
         self._worker = await until_stored(partial(self._lease.run, register), "This worker could not be registered")
         logger.info(
             "Worker %s is ready: %s, %s on %s.", self.worker_id, ready.model["name"], ready.kernel, ready.device
