@@ -161,7 +161,7 @@ STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
     "webtrace.pages.finders.PlotlyFinder",
 ]
-# One process serves everything: straight from the finders, so there is no collect step to forget.
+# One process serves everything: what the finders find when it starts, so there is no collect step to forget.
 WHITENOISE_USE_FINDERS = True
 
 # ---------------------------------------------------------------- accounts and limits

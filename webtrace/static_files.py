@@ -1,13 +1,20 @@
-"""Static files from the finders, without holding a thread for the length of every other request."""
+"""Sends static files: as `published` makes them, or as they are written while DEBUG is on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.conf import settings
 from django.http import HttpRequest
 from whitenoise.middleware import WhiteNoiseMiddleware
+
+from webtrace.published import publish
+
+ADMIN = "admin/"
+"""Django's own files for the admin are many, seldom asked for, and sent as they are."""
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
@@ -26,6 +33,13 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
         if iscoroutinefunction(self):
             return self._serve_or_pass(request)
         return super().__call__(request)
+
+    def add_file_to_dictionary(self, url: str, path: str, stat_cache: Any = None) -> None:
+        """Called for every file at the start, unless DEBUG looks them up at each request."""
+        if not url.startswith(f"{self.static_prefix}{ADMIN}"):
+            ours = Path(path).is_relative_to(settings.BASE_DIR / "static")
+            path = str(publish(Path(path), settings.DATA_DIR / "static", ours=ours))
+        super().add_file_to_dictionary(url, path)
 
     async def _serve_or_pass(self, request: HttpRequest) -> Any:
         file = self.find_file(request.path_info) if self.autorefresh else self.files.get(request.path_info)

@@ -5,7 +5,7 @@ import { element, swap } from "../dom.js";
 import { number } from "../format.js";
 import { selectionLink } from "../links.js";
 import { note, quantity, table } from "../parts.js";
-import figures from "./worked-numbers.json" with { type: "json" };
+import { figures } from "./worked-numbers.js";
 
 export function draw(host) {
   swap(host, sections());

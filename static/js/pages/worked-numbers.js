@@ -1,4 +1,5 @@
-{
+/** Figures that can be checked by hand, and what the description they come from makes of them. */
+export const figures = {
  "source": "The figures are those of the article “Inside an LLM: From Your Prompt to Its Reply”; its simplified figures stand beside what the operation gives.",
  "dot_products": [{"q": [1, 2], "k": [1, 1], "expected": 3}, {"q": [1, 2], "k": [-1, 0], "expected": -1}, {"q": [1, 2], "k": [2, 3], "expected": 8}],
  "scaling": {"d_k": 2, "scores": [3, -1], "expected": [2.12, -0.71], "tolerance": 0.01},
@@ -9,4 +10,4 @@
  "next_token_distribution_illustrated": {"Why": 0.54, "Here": 0.18, "I": 0.09, "Politics": 0.05, "all others": 0.14},
  "cosine": {"a": [1, 2], "b": [2, 3], "dot": 8, "expected": 0.992, "tolerance": 0.0005},
  "embedding_lookup": {"table": [[0.2, -0.1, 0.7, 0.4], [-0.5, 0.8, 0.1, 0.3], [0.6, 0.2, -0.4, 0.9], [0.1, 0.5, 0.6, -0.2], [-0.3, 0.7, 0.2, 0.5], [0.8, -0.4, 0.3, 0.1]], "row": 4, "expected": [-0.3, 0.7, 0.2, 0.5]}
-}
+};
