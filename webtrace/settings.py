@@ -191,6 +191,8 @@ GUEST_MAX_TOKENS = env.integer("WEBTRACE_GUEST_MAX_TOKENS", 300, at_least=1)
 NEW_GUESTS_PER_HOUR = env.integer("WEBTRACE_NEW_GUESTS_PER_HOUR", 200, at_least=1)  # from one address
 USER_ANSWERS_PER_HOUR = env.integer("WEBTRACE_USER_ANSWERS_PER_HOUR", 600)
 USER_MAX_TOKENS = env.integer("WEBTRACE_USER_MAX_TOKENS", 4096, at_least=1)
+# Views, pages of events and exports: for each user, and for each share link and address.
+READINGS_PER_MINUTE = env.integer("WEBTRACE_READINGS_PER_MINUTE", 1200, at_least=1)
 # Every refusal has a journey, up to this many an hour and client; past it refusals are counted, not stored.
 STORED_REFUSALS_PER_HOUR = env.integer("WEBTRACE_STORED_REFUSALS_PER_HOUR", 60)
 MAX_INPUT_CHARACTERS = env.integer("WEBTRACE_MAX_INPUT_CHARACTERS", 100_000, at_least=1)

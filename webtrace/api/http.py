@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -18,7 +18,7 @@ from django.views.decorators.csrf import csrf_exempt
 from webtrace.api.database import in_database
 from webtrace.api.frames import UnreadableFrame, decode
 from webtrace.events import ErrorBody
-from webtrace.gateway import address, identity
+from webtrace.gateway import address, identity, readings
 from webtrace.gateway.identity import Unauthenticated
 from webtrace.gateway.principal import Principal
 
@@ -37,30 +37,33 @@ class Problem(Exception):
         self.error = ErrorBody(code, message, field, retry_after)
 
 
-def endpoint(*, visitors: bool = False, **handlers: Handler) -> Handler:
+def endpoint(*, visitors: bool = False, costs_reading: bool = False, **handlers: Handler) -> Handler:
     """A view with one handler a method: `handler(request, principal, **path) -> JSON-able | HttpResponse | None`.
 
-    With `visitors`, the principal is null for somebody who is nobody yet; else they get 401. Handlers may be
+    With `visitors`, the principal is null for somebody who is nobody yet; else they get 401. With `costs_reading`, each
+    request spends a reading of the principal's, or of the share link's `token` in the path. Handlers may be
     coroutines, then all of them must be. Rows that do not exist, or not for this principal, answer 404.
     """
 
-    def prepared(request: HttpRequest) -> tuple[Handler, Principal | None]:
+    def prepared(request: HttpRequest, path: Mapping[str, Any]) -> tuple[Handler, Principal | None]:
         handler = handlers.get(request.method or "")
         if handler is None:
             raise Problem(405, "method_not_allowed", f"Use {', '.join(handlers)} here.")
         principal = identify(request, visitors=visitors)
+        if costs_reading:
+            _spend_reading(request, principal, path.get("token"))
         return handler, principal
 
     def view(request: HttpRequest, **path: Any) -> HttpResponseBase:
         try:
-            handler, principal = prepared(request)
+            handler, principal = prepared(request, path)
             return reply(handler(request, principal, **path))
         except Exception as error:
             return failure(error, handlers)
 
     async def async_view(request: HttpRequest, **path: Any) -> HttpResponseBase:
         try:
-            handler, principal = await in_database(prepared, request)
+            handler, principal = await in_database(prepared, request, path)
             return reply(await handler(request, principal, **path))
         except Exception as error:
             return failure(error, handlers)
@@ -85,6 +88,13 @@ def identify(request: HttpRequest, *, visitors: bool = False) -> Principal | Non
     if principal is None and not visitors:
         raise Problem(401, "unauthenticated", "Ask for an answer first: there is nothing of yours here yet.")
     return principal
+
+
+def _spend_reading(request: HttpRequest, principal: Principal | None, link: str | None) -> None:
+    try:
+        readings.consume(principal, address=address.of_request(request), link=link)
+    except readings.TooManyReadings as problem:
+        raise Problem(429, "rate_limited", str(problem), retry_after=problem.retry_after) from None
 
 
 def read_body(request: HttpRequest, decoder: msgspec.json.Decoder[T]) -> T:
