@@ -140,14 +140,12 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
 
 
 class StageTime(msgspec.Struct, frozen=True):
-    """Time of one model stage summed over the layers of the prefill. `joined_with` names the stage whose fused
-    operation contains this one: then `duration_ms` is null here and the time stands there."""
+    """Time of one model stage summed over the layers of the prefill. A stage that no pass went through has none."""
 
     stage: str
     started_ms: float | None  # after the sequence's own start
     duration_ms: float | None
     multiply_adds: int
-    joined_with: str | None = None
 
 
 class Prefilled(msgspec.Struct, frozen=True, tag="prefilled"):

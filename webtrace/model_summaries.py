@@ -52,7 +52,7 @@ def _merges(text: str, tokenizer: Tokenizer) -> list[tuple[str, str, str]]:
     found: list[tuple[str, str, str]] = []
     for word in dict.fromkeys(tokenizer.pre_tokens(text[:4000])):
         for one in tokenizer.merges(word):
-            found.append((one.left, one.right, one.left + one.right))
+            found.append((one.left, one.right, one.merged))
             if len(found) == SHOWN_MERGES:
                 return found
     return found
@@ -91,7 +91,6 @@ def model_stage(time: m.StageTime, model: dict[str, Any], prefilled: m.Prefilled
             positions=positions,
             multiply_adds=time.multiply_adds,
             shape=shape,
-            joined_with=time.joined_with,
         ),
     )
     return account

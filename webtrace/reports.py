@@ -168,16 +168,12 @@ class TokenIdsReport(msgspec.Struct, frozen=True):
 
 
 class ModelStageReport(msgspec.Struct, frozen=True):
-    """Stages 8-18: what was computed while the prompt was read, over all layers; pictures are views.
-
-    `joined_with` names the stage whose fused operation contains this one (then the time stands there).
-    """
+    """Stages 8-18: what was computed while the prompt was read, over all layers; pictures are views."""
 
     layers: int
     positions: int
     multiply_adds: int
     shape: str
-    joined_with: str | None = None
 
 
 class LogitsReport(msgspec.Struct, frozen=True):

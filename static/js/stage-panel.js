@@ -115,7 +115,7 @@ function createFrame(stage, catalogue) {
     setText(parts.operation, report?.operation ?? stage.operation);
     setText(parts.output, ownOutput() ?? report?.output ?? stage.output);
     setText(parts.scope, scopeOf(report));
-    setText(parts.time, timeOf(report, catalogue));
+    setText(parts.time, timeOf(report));
     if (module === null) return;
     const hasValues = report !== null;
     parts.sentence.hidden = !hasValues;
@@ -260,12 +260,9 @@ function scopeOf(report) {
   return `While the prompt was read, ${plural(positions, "position")} at once${layers}:`;
 }
 
-/** How long a stage took, in words; with which it was timed where it has no time of its own. */
-export function timeOf(report, catalogue) {
+/** How long a stage took, in words. */
+export function timeOf(report) {
   if (report === null) return "";
-  if (report.duration_ms) return `took ${duration(report.duration_ms)}${OF_FIRST_STEP.has(report.stage) ? " at step 0" : ""}`;
-  const joined = report.data?.joined_with;
-  if (!joined) return "time not measured on its own";
-  const stage = catalogue.find(({ slug }) => slug === joined);
-  return `timed together with “${stage?.title ?? joined}”: one fused operation`;
+  if (!report.duration_ms) return "time not measured on its own";
+  return `took ${duration(report.duration_ms)}${OF_FIRST_STEP.has(report.stage) ? " at step 0" : ""}`;
 }

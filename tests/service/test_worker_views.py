@@ -220,6 +220,10 @@ def test_merges_are_those_of_the_words_in_the_range() -> None:
     assert part["num_merges"] == len(part["merges"]) > 1
 
 
+def test_what_two_bytes_make_is_told_as_the_character_they_are() -> None:
+    assert prompt_view("é")["merges"] == [["\\xc3", "\\xa9", "é"]]
+
+
 @pytest.mark.parametrize(
     ("asked", "field", "limit"),
     [

@@ -28,7 +28,7 @@ def prompt_tokens(subject: Subject, asked: Query, tokenizer: Tokenizer) -> bytes
     before = max(start - 1, 0)
     pieces = tokenizer.describe(ids[before:stop])[start - before :]
     words = _words(ids, start, stop, tokenizer)
-    merges = [(one.left, one.right, one.left + one.right) for word in words for one in tokenizer.merges(word)]
+    merges = [(one.left, one.right, one.merged) for word in words for one in tokenizer.merges(word)]
     info = {
         "slug": "tokens",
         "shapes": {"ids": [stop - start]},

@@ -26,7 +26,7 @@ function nodes({ catalogue, stages }) {
         element("thead", {}, element("tr", {}, COLUMNS.map((title) => element("th", { scope: "col" }, title)))),
         [...rows].map(([number, group]) => element(
           "tbody", { "data-row": number },
-          group.map((stage, index) => line(stage, stages.get(stage.slug) ?? null, catalogue, index === 0 && { number, size: group.length })),
+          group.map((stage, index) => line(stage, stages.get(stage.slug) ?? null, index === 0 && { number, size: group.length })),
         )),
       ),
     ),
@@ -34,7 +34,7 @@ function nodes({ catalogue, stages }) {
 }
 
 /** One stage; the first of a row bears the row's number. */
-function line(stage, report, catalogue, first) {
+function line(stage, report, first) {
   const cell = (title, ...children) => element("td", { "data-title": title, dir: "auto" }, children);
   return element(
     "tr", { class: report === null ? "row-muted" : null, "data-stage": stage.slug },
@@ -44,12 +44,12 @@ function line(stage, report, catalogue, first) {
     cell("operation", report?.operation ?? stage.operation),
     cell("out", report?.output ?? stage.output),
     cell("field", stage.subject),
-    cell("time", timeIn(report, catalogue)),
+    cell("time", timeIn(report)),
   );
 }
 
-function timeIn(report, catalogue) {
+function timeIn(report) {
   if (report === null) return "not reached";
   const skipped = { skipped: "skipped; ", ended_here: "ended here; " }[report.outcome] ?? "";
-  return [skipped, report.duration_ms ? quantity(`time-${report.stage}`, report.duration_ms, () => timeOf(report, catalogue)) : timeOf(report, catalogue)];
+  return [skipped, report.duration_ms ? quantity(`time-${report.stage}`, report.duration_ms, () => timeOf(report)) : timeOf(report)];
 }
