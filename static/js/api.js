@@ -51,6 +51,7 @@ export const setInstructions = (conversation, instructions) =>
   call("PATCH", `conversations/${id(conversation)}`, { body: { instructions } });
 export const deleteConversation = (conversation) => call("DELETE", `conversations/${id(conversation)}`);
 export const exportAddress = (conversation) => `/api/v1/conversations/${id(conversation)}/export`;
+export const listResponses = (query) => call("GET", "responses", { query });
 export const getResponse = (response) => call("GET", `responses/${id(response)}`);
 /** `address` is "responses/<id>" or "shared/<token>". */
 export const getEvents = (address, epoch, after) => call("GET", `${address}/events`, { query: { epoch, after } });

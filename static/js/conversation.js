@@ -55,6 +55,7 @@ async function load(conversation) {
       conversation: { ...get().conversation, title: found.title, instructions: found.instructions, sampling: found.sampling, state: "ready", error: null },
       messages,
     });
+    if (conversation.state === "loading") reveal(get().selection.response);
     follow();
   } catch (error) {
     if (get().conversation.key !== conversation.key) return;
@@ -83,6 +84,17 @@ export function chooseVersion(message, id) {
   choices.set(choiceKey(get().messages, message), id);
   set({ messages: get().messages });
   follow();
+}
+
+/** Put the reader's path through the answer to this response, in whatever version it stands. */
+function reveal(response) {
+  const { messages } = get();
+  let message = response === null ? undefined : messages.find(({ record }) => record?.id === response);
+  while (message !== undefined) {
+    choose(message);
+    const { parent_id: parent } = message;
+    message = messages.find(({ id }) => id === parent);
+  }
 }
 
 /** Let the trace show the answer named in the address, else the newest one on the path. */

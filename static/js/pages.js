@@ -37,12 +37,12 @@ export function mountPages(host, catalogue, { again, ask }) {
   });
 
   /**
-   * What pages read beside what stages do: `answers` are all of the conversation, `against` names one of them, and
-   * `chosenStep` is null where the reader has chosen none.
+   * What pages read beside what stages do: `answers` are all of the conversation, `with` names one to compare with,
+   * and `chosenStep` is null where the reader has chosen none.
    */
   function own({ messages, selection }) {
     const answers = messages.filter(({ record }) => record).map(({ record, parent_id: parent }) => ({ record, parent }));
-    return { catalogue, again, ask, answers, against: selection.against, chosenStep: selection.step };
+    return { catalogue, again, ask, answers, with: selection.with, chosenStep: selection.step };
   }
 
   function begin(page, response) {

@@ -1,7 +1,7 @@
 /**
  * What the reader looks at: page (null: the stages), stage, step, layer, head, position and key. It lives in the store
  * and in the address (`#stage=softmax&layer=14&head=4&step=7`, `#page=table&stage=…`), so that a link restores exactly
- * what was seen.
+ * what was seen. `response` is the answer that is looked into, `with` the one it is compared with.
  *
  * Only what was chosen is kept. `resolve` fills the rest: the newest step that shows something, the middle layer and head, and the position
  * whose state predicted the step's token. The key is the position that a query is compared with; null where none was
@@ -21,7 +21,7 @@ export function fromHash(hash, slugs) {
   const page = parameters.get("page");
   const selection = {
     page: PAGES.includes(page) ? page : null, stage: slugs.has(stage) ? stage : "request", response: parameters.get("response"),
-    against: parameters.get("against"),
+    with: parameters.get("with"),
   };
   for (const name of NUMBERS) {
     const text = parameters.get(name);
@@ -32,7 +32,7 @@ export function fromHash(hash, slugs) {
 
 export function toHash(selection) {
   const parameters = new URLSearchParams({ ...(selection.page && { page: selection.page }), stage: selection.stage });
-  for (const name of [...NUMBERS, "response", "against"]) {
+  for (const name of [...NUMBERS, "response", "with"]) {
     if (selection[name] !== null && selection[name] !== undefined) parameters.set(name, selection[name]);
   }
   return `#${parameters}`;

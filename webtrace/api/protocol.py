@@ -85,6 +85,8 @@ By session (writes need the `csrftoken` cookie's value as `X-CSRFToken`) or by k
   of the next page.
 - `GET`, `PATCH {title?, instructions?}`, `DELETE /api/v1/conversations/<id>`: one, with its tree of messages.
 - `GET /api/v1/conversations/<id>/export`: the same as a file.
+- `GET /api/v1/responses?search=&limit=`: `{responses, more}`, the newest that have ended with at least one token;
+  `prompt` and `text` are their first 200 characters, `more` says that older ones match.
 - `GET /api/v1/responses/<id>`: the record of a response; `held` says where it stands at a breakpoint, and for how
   many seconds yet.
 - `GET /api/v1/responses/<id>/events?epoch=&after=`: `{events, finished}`, a page of its log after that place.

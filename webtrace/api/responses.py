@@ -1,4 +1,4 @@
-"""/api/v1/responses: the record of a response, its events, its feedback, its share link and its trace as a file."""
+"""/api/v1/responses: a list, and each one's record, events, feedback, share link and trace as a file."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from webtrace.events import END_TYPES
 from webtrace.gateway.principal import Principal
 
 MAX_COMMENT = 2000
+EXCERPT = 200  # characters of a prompt and an answer in the list
 
 
 class FeedbackGiven(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,6 +30,30 @@ class FeedbackGiven(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _feedback = msgspec.json.Decoder(FeedbackGiven)
+
+
+def index(request: HttpRequest, principal: Principal | None) -> dict[str, Any]:
+    """The newest that have ended with at least one token: what can be looked into and compared."""
+    if principal is None:
+        return {"responses": [], "more": False}
+    limit = integer(request, "limit", 50, low=1, high=200)
+    search = request.GET.get("search", "")[:200].replace("\x00", "")
+    found = selectors.responses(owner=principal.user, search=search, limit=limit + 1)
+    return {"responses": [_row(response) for response in found[:limit]], "more": len(found) > limit}
+
+
+def _row(response: Response) -> dict[str, Any]:
+    return {
+        "id": response.pk,
+        "conversation_id": response.conversation_id,
+        "title": response.conversation and response.conversation.title,
+        "prompt": response.request["input"][-1]["content"][:EXCERPT],
+        "text": response.text[:EXCERPT],
+        "status": response.status,
+        "model": response.model,
+        "fingerprint": response.fingerprint,
+        "created_at": response.created_at,
+    }
 
 
 def show(request: HttpRequest, principal: Principal, response_id: str) -> dict[str, Any]:

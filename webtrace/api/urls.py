@@ -16,6 +16,7 @@ urlpatterns = [
         endpoint(GET=conversations.show, PATCH=conversations.change, DELETE=conversations.delete),
     ),
     path("api/v1/conversations/<str:conversation_id>/export", endpoint(costs_reading=True, GET=conversations.export)),
+    path("api/v1/responses", endpoint(visitors=True, GET=responses.index)),
     path("api/v1/responses/<str:response_id>", endpoint(GET=responses.show)),
     path("api/v1/responses/<str:response_id>/events", endpoint(costs_reading=True, GET=responses.events)),
     path("api/v1/responses/<str:response_id>/feedback", endpoint(PUT=responses.give_feedback)),

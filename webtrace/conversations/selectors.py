@@ -77,6 +77,17 @@ def response(*, owner: User, response_id: UUID) -> Response:
     return found.get(pk=response_id, owner=owner)
 
 
+def responses(*, owner: User, search: str = "", limit: int = 50) -> list[Response]:
+    """Those that have ended with at least one token, newest first. `search` looks in the conversation's title, in the
+    prompt and in the answer."""
+    found = Response.objects.filter(owner=owner, num_answer_tokens__gt=0).exclude(status__in=Response.ACTIVE)
+    if search:
+        in_title = Q(conversation__title__icontains=search)
+        found = found.filter(in_title | Q(user_message__content__icontains=search) | Q(text__icontains=search))
+    found = found.select_related("conversation").defer("token_ids", "resources")
+    return list(found.order_by("-created_at", "-pk")[:limit])
+
+
 def shared_response(*, token: str) -> Response:
     """The response a share link leads to. Raises Response.DoesNotExist for a link that was taken back, too."""
     found = Response.objects.select_related("user_message", "owner")
