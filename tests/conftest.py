@@ -14,7 +14,8 @@ from tests.services import Services, ServicesMissing, running_services
 
 # The same examples on every run, so that a change is judged by what it changed; HYPOTHESIS_PROFILE=default looks for
 # new ones. How long one takes says more about the machine than about the code.
-settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("default", deadline=None)
+settings.register_profile("same", derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 

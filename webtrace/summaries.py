@@ -15,6 +15,7 @@ from webtrace import prompt as prompts
 from webtrace import reports
 from webtrace.conversations.models import Response
 from webtrace.dispatch.routing import Choice
+from webtrace.dispatch.workers import serves
 from webtrace.events import Branch
 from webtrace.gateway.checks import Verdict
 from webtrace.gateway.incoming import Incoming
@@ -142,7 +143,7 @@ def input_safety(account: Account, judgement: Judgement, text: str) -> None:
 
 
 def routing(choice: Choice, response: Response) -> Account:
-    able = sum(not row.reason.startswith("has ") for row in choice.candidates)
+    able = sum(serves(row.model, response.requested_model) for row in choice.candidates)
     account = Account()
     account.say(
         input=f"model {response.requested_model}; {counted(len(choice.candidates), 'living worker')}",

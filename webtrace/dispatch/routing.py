@@ -10,7 +10,7 @@ from django.conf import settings
 
 from webtrace.conversations.models import Response
 from webtrace.dispatch.models import Worker
-from webtrace.dispatch.workers import place_of
+from webtrace.dispatch.workers import place_of, serves
 from webtrace.reports import WorkerChoice
 
 # A worker that has this conversation's earlier turns in its cache may be this many responses busier and still win.
@@ -44,7 +44,7 @@ def choose(
     `impatient` names a worker that takes the job whoever is best, because it has waited too long already.
     """
     everyone = list(workers)
-    able = [worker for worker in everyone if requested in ("auto", worker.model)]
+    able = [worker for worker in everyone if serves(worker.model, requested)]
     best = min(able, key=lambda worker: _rank(worker, previous), default=None)
     why = ""
     if best is not None and impatient is not None and best.pk != impatient:
@@ -63,7 +63,7 @@ def _rank(worker: Worker, previous: str | None) -> tuple[bool, int, int, int, st
 
 
 def _row(worker: Worker, best: Worker | None, requested: str, previous: str | None, now: datetime) -> WorkerChoice:
-    if requested not in ("auto", worker.model):
+    if not serves(worker.model, requested):
         reason = f"has {worker.model}, not {requested}"
     else:
         busy = worker.num_running + worker.num_waiting

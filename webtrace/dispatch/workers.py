@@ -71,6 +71,11 @@ def alive() -> QuerySet[Worker]:
     return Worker.objects.filter(stopped_at=None, seen_at__gte=Now() - datetime.timedelta(seconds=settings.LEASE_S))
 
 
+def serves(model: str, requested: str) -> bool:
+    """Whether a worker with this model can compute what was asked of that one."""
+    return requested in ("auto", model)
+
+
 def place_of(worker: Worker) -> int:
     """The place of its model in its operator's list: 0 is the preferred one."""
     return int(worker.model_info.get("place", 0))

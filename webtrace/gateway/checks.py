@@ -261,7 +261,8 @@ def _check_branch_alone(message: ResponseCreate) -> None:
 
 def _check_sampling(verdict: Verdict) -> None:
     sampling = verdict.incoming.message.sampling
-    able = [worker for worker in verdict.workers if verdict.incoming.message.model in ("auto", worker.model)]
+    requested = verdict.incoming.message.model
+    able = [worker for worker in verdict.workers if workers.serves(worker.model, requested)]
     vocabularies = [size for worker in able if (size := worker.model_info.get("vocabulary"))]
     problems = inference.parameters.validate(sampling, max(vocabularies, default=2**31))
     if sampling.top_k > LARGEST_TOP_K:
