@@ -3,6 +3,8 @@
 These classes hold tensors only. Which sequence owns which block is decided by the allocator.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 
@@ -35,43 +37,29 @@ def slots_of(blocks: Sequence[int], start: int, stop: int, block_size: int, devi
     return all_slots.flatten()[offset : offset + stop - start].to(device)
 
 
-def _blank(shape: Sequence[int], dtype: torch.dtype, device: torch.device | str) -> Tensor:
-    """Zeros. On the CPU a page takes memory (and time) only once it is written: a pool costs what it holds."""
+def _blank(shape: Sequence[int], device: torch.device | str) -> Tensor:
+    """Zeros, float32. On the CPU a page takes memory (and time) only once it is written: a pool costs what it holds."""
     if torch.device(device).type != "cpu":
-        return torch.zeros(shape, dtype=dtype, device=device)
-    num_bytes = math.prod(shape) * dtype.itemsize
+        return torch.zeros(shape, device=device)
+    num_bytes = math.prod(shape) * torch.float32.itemsize
     memory = np.zeros(num_bytes + ALIGNMENT, dtype=np.uint8)
     begin = -memory.ctypes.data % ALIGNMENT
-    return torch.from_numpy(memory)[begin : begin + num_bytes].view(dtype).view(*shape)
+    return torch.from_numpy(memory)[begin : begin + num_bytes].view(torch.float32).view(*shape)
 
 
-class KVCache:
-    """Keys (already turned to their positions) and values of every layer.
+class Pool:
+    """Blocks of rows: `rows` is [..., slots, width], a slot for each position of each block."""
 
-    `rows` is [n_layers, 2 * n_kv_heads, slots, head_width]: the key heads, then the value heads, so that both
-    are written at once and the heads of neighbouring blocks are read without a copy.
-    """
-
-    def __init__(
-        self,
-        config: ModelConfig,
-        num_blocks: int,
-        block_size: int = 64,
-        *,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-    ) -> None:
-        self.block_size = block_size
+    def __init__(self, rows: Tensor, num_blocks: int, block_size: int) -> None:
+        self.rows = rows
         self.num_blocks = num_blocks
-        self.n_kv_heads = config.n_kv_heads
-        shape = (config.n_layers, 2 * config.n_kv_heads, num_blocks * block_size, config.head_width)
-        self.rows = _blank(shape, dtype, device)
+        self.block_size = block_size
 
     @property
     def bytes_per_token(self) -> int:
         """Bytes one position takes over all layers."""
-        n_layers, kv_heads, _, head_width = self.rows.shape
-        return n_layers * kv_heads * head_width * self.rows.element_size()
+        *layers, _, width = self.rows.shape
+        return math.prod(layers) * width * self.rows.element_size()
 
     @property
     def bytes_per_block(self) -> int:
@@ -82,7 +70,22 @@ class KVCache:
         """See slots_of."""
         return slots_of(blocks, start, stop, self.block_size, self.rows.device)
 
-    def window(self, blocks: Sequence[int], start: int, stop: int) -> "Window":
+
+class KVCache(Pool):
+    """Keys (already turned to their positions) and values of every layer, float32.
+
+    `rows` is [n_layers, 2 * n_kv_heads, slots, head_width]: the key heads, then the value heads, so that both
+    are written at once and the heads of neighbouring blocks are read without a copy.
+    """
+
+    def __init__(
+        self, config: ModelConfig, num_blocks: int, block_size: int = 64, *, device: torch.device | str = "cpu"
+    ) -> None:
+        shape = (config.n_layers, 2 * config.n_kv_heads, num_blocks * block_size, config.head_width)
+        super().__init__(_blank(shape, device), num_blocks, block_size)
+        self.n_kv_heads = config.n_kv_heads
+
+    def window(self, blocks: Sequence[int], start: int, stop: int) -> Window:
         """Positions 0 to stop - 1 of the sequence that owns `blocks`, of which those from `start` on are new."""
         return Window(self, self.slots(blocks, start, stop), self.slots(blocks, 0, stop))
 
@@ -127,7 +130,7 @@ class Window:
         return self._cache.read(layer, self._all) if self._read is None else self._read[layer]
 
 
-class ResidualPool:
+class ResidualPool(Pool):
     """The residual stream entering every layer, and the one leaving the last (before the final norm).
 
     `rows` is [n_layers + 1, slots, width] in float32: exact, so that whatever is derived from it agrees with
@@ -137,24 +140,8 @@ class ResidualPool:
     def __init__(
         self, config: ModelConfig, num_blocks: int, block_size: int = 64, *, device: torch.device | str = "cpu"
     ) -> None:
-        self.block_size = block_size
-        self.num_blocks = num_blocks
-        self.rows = _blank((config.n_layers + 1, num_blocks * block_size, config.width), torch.float32, device)
-
-    @property
-    def bytes_per_token(self) -> int:
-        """Bytes one position takes over all layers."""
-        n_states, _, width = self.rows.shape
-        return n_states * width * self.rows.element_size()
-
-    @property
-    def bytes_per_block(self) -> int:
-        """Bytes one block takes over all layers."""
-        return self.bytes_per_token * self.block_size
-
-    def slots(self, blocks: Sequence[int], start: int, stop: int) -> Slots:
-        """See slots_of."""
-        return slots_of(blocks, start, stop, self.block_size, self.rows.device)
+        shape = (config.n_layers + 1, num_blocks * block_size, config.width)
+        super().__init__(_blank(shape, device), num_blocks, block_size)
 
     def write(self, slots: Slots, states: Tensor) -> None:
         """Stores [n_layers + 1, positions, width]."""
