@@ -99,6 +99,10 @@ class Breakpoints:
         self._stations = set(stations)
         self._next = False
 
+    def put(self, stations: Iterable[Station]) -> None:
+        """Hold at these, and at none that were set before."""
+        self._stations = set(stations)
+
     def hold_at(self, station: Station) -> bool:
         return self._next or station in self._stations
 

@@ -80,11 +80,13 @@ class ResponseResume(msgspec.Struct, frozen=True, tag="response.resume", forbid_
 
 class ResponseContinue(msgspec.Struct, frozen=True, tag="response.continue", forbid_unknown_fields=True):
     """Leave a hold. `until` names where to hold next: "next" is the next stage or step, a stage or step further on is
-    one more breakpoint, and "end" forgets all breakpoints. Those that lie before it hold as well."""
+    one more breakpoint, and "end" holds nowhere any more. Breakpoints that lie before it hold as well; `breakpoints`
+    take the place of those there were (null: they stay)."""
 
     event_id: str
     response_id: str
     until: str | StepPoint = "next"
+    breakpoints: list[str | StepPoint] | None = None
 
 
 class TraceWatch(msgspec.Struct, frozen=True, tag="trace.watch", forbid_unknown_fields=True):

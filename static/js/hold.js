@@ -54,7 +54,7 @@ export function mountHold(host, catalogue) {
       setText(words, `Held after ${titles.get(hold.stage) ?? hold.stage}${place}`);
       const seconds = Math.max(0, (hold.releasesAt - performance.now()) / 1000);
       setText(left, `Others run on. It goes on by itself in ${wait(seconds)}.`);
-      for (const button of buttons) button.disabled = hold.asked;
+      for (const button of buttons) button.disabled = hold.asked !== null;
       timer = setTimeout(refresh, TICK_MS);
     }
     if (hold !== null && hold !== shown) select({ stage: hold.stage, step: hold.step });

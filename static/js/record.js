@@ -44,7 +44,8 @@ export function createRecord(fields = {}) {
     endedAt: null,
     epoch: 0,
     last: 0,
-    held: null, // {stage, step, releasesAt, asked} while it stands at a breakpoint
+    breakpoints: null, // those it has, as far as this tab knows
+    held: null, // {stage, step, releasesAt, asked} while it stands at a breakpoint; asked: event_id of the wish to go on
     heldMs: 0, // how long it has been held so far: no part of any latency
     ahead: [],
     aheadSteps: new Map(), // steps after one that a slow socket was not sent
@@ -153,7 +154,7 @@ const APPLY = {
     if (!record.isReplay) record.text = withoutLast(record.text, event.characters);
   },
   "response.held"(record, { stage, step, releases_after_s: seconds }) {
-    if (!record.isReplay) record.held = { stage, step, releasesAt: performance.now() + seconds * 1000, asked: false };
+    if (!record.isReplay) record.held = { stage, step, releasesAt: performance.now() + seconds * 1000, asked: null };
   },
   "response.continued"(record, event) {
     record.held = null;

@@ -33,7 +33,7 @@ export function find(id) {
 
 /** Ask for an answer. The record exists at once; the service names it in `response.created`. */
 export function request(frame, fields) {
-  const record = createRecord({ ...fields, eventId: frame.event_id, sampling: frame.sampling, sentAt: performance.now() });
+  const record = createRecord({ ...fields, eventId: frame.event_id, sampling: frame.sampling, breakpoints: frame.breakpoints ?? [], sentAt: performance.now() });
   byEventId.set(frame.event_id, record);
   socket.sendReliably(frame);
   return record;
@@ -46,18 +46,26 @@ export function cancel(record) {
   touch(record);
 }
 
-/** Let a held response go on: `until` is "next", "end", a stage's slug or {step}. */
+/** Let a held response go on, by the breakpoints that are set now: `until` is "next", "end", a stage's slug or {step}. */
 export function proceed(record, until) {
-  record.held.asked = true;
-  socket.send({ type: "response.continue", event_id: freshId(), response_id: record.id, until });
+  const { breakpoints } = get();
+  if (!socket.isOpen) return;
+  record.held.asked = freshId();
+  record.breakpoints = breakpoints;
+  socket.send({ type: "response.continue", event_id: record.held.asked, response_id: record.id, until, breakpoints });
   touch(record);
 }
 
-/** Who comes to a hold late asks how much of it is left. */
-async function learnRelease(record) {
-  const { held } = record;
+/** Who comes late asks how much of a hold is left, and takes over the breakpoints that were set elsewhere. */
+async function catchUp(record) {
+  const { held, breakpoints } = record;
   const found = await api.getResponse(record.id).catch(() => null); // then the full time is shown
-  if (!found?.held || record.held !== held) return;
+  if (found === null) return;
+  if (record.breakpoints === breakpoints && get().response === record) {
+    record.breakpoints = found.breakpoints;
+    if (JSON.stringify(found.breakpoints) !== JSON.stringify(breakpoints ?? [])) set({ breakpoints: found.breakpoints });
+  }
+  if (!found.held || record.held !== held || held === null) return;
   held.releasesAt = performance.now() + found.held.releases_in_s * 1000;
   touch(record);
 }
@@ -69,7 +77,10 @@ export function adopt({ id, ...fields }) {
     record = createRecord({ id, ...fields });
     record.isReplay = !isActive(record);
     byId.set(id, record);
-    if (!record.isReplay) watch(record);
+    if (!record.isReplay) {
+      watch(record);
+      catchUp(record);
+    }
   }
   return record;
 }
@@ -90,6 +101,7 @@ function watch(record) {
   socket.send({
     type: "response.resume", event_id: freshId(), response_id: record.id, epoch: record.epoch, after: record.last,
   });
+  if (record.held !== null) record.held.asked = null; // perhaps it was lost on the way
   if (record.cancelling) cancel(record);
 }
 
@@ -109,8 +121,14 @@ export function receive(event) {
   else if (event.type === "trace.dropped") setTimeout(() => readDropped(record), DROPPED_WAIT_MS);
 }
 
-/** A frame that the service could not take: the request never became a response. */
+/** A frame that the service could not take: a request that never became a response, or a hold that did not end by it. */
 export function reject(error) {
+  const held = [...byId.values()].find(({ held: hold }) => error.event_id && hold?.asked === error.event_id);
+  if (held !== undefined) {
+    held.held.asked = null;
+    touch(held);
+    return true;
+  }
   const record = byEventId.get(error.event_id);
   if (record === undefined || record.id !== null) return false;
   socket.confirm(error.event_id);
@@ -140,7 +158,7 @@ function take(record, event, fromLog) {
     onCreated(record, event);
     if (record.cancelling) cancel(record);
   }
-  if (event.type === "response.held" && record.held !== null) learnRelease(record);
+  if (event.type === "response.held" && record.held !== null) catchUp(record);
   if (wasActive && !isActive(record)) {
     if (record.dropped.length > 0) readDropped(record);
     onEnded(record);

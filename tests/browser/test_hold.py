@@ -14,7 +14,7 @@ from tests.service.site import Site
 pytestmark = pytest.mark.browser
 
 
-def held(page: Page, words: str) -> None:
+def held(page: Page, words: str | re.Pattern[str]) -> None:
     """The page says where the request stands, has turned there, and counts down."""
     hold = page.get_by_role("group", name="The request that is held")
     expect(hold.get_by_role("status")).to_have_text(words)
@@ -88,6 +88,87 @@ def test_a_hold_after_a_token_survives_a_reload_and_stop_ends_it(site: Site, ope
     press(page, "Stop")
     await_end(page, "Stopped")
     expect(page.get_by_role("group", name="The request that is held")).to_be_hidden()
+
+
+def marked(page: Page) -> list[str | None]:
+    return [one.get_attribute("data-slug") for one in page.locator(".station[data-breakpoint]").all()]
+
+
+def test_breakpoints_survive_a_reload_and_run_goes_to_the_next(site: Site, open_page: Open) -> None:
+    page = open_page(site)
+    for slug in ("prompt", "tokens", "softmax"):
+        page.locator(f".station[data-slug={slug}]").click(button="right")
+    ask(page, "hello")
+    points = page.get_by_role("group", name="Breakpoints")
+    held(page, f"Held after {page.locator('.station[data-slug=prompt]').get_attribute('title')}")
+    page.reload()
+    expect(points).to_contain_text("Softmax ×")
+    assert marked(page) == ["prompt", "tokens", "softmax"]
+    page.locator(".station[data-slug=tokens]").click(button="right")  # taken back while it is held
+    press(page, "Run")
+    held(page, re.compile("Held after Softmax, step 0"))
+    page.reload()
+    expect(points).to_contain_text("Softmax ×")
+    assert marked(page) == ["prompt", "softmax"]
+    press(page, "Next")
+    held(page, re.compile("Held after Weighted .*, step 0"))
+    press(page, "Run")
+    await_end(page)
+    assert marked(page) == ["prompt", "softmax"]  # for the next request
+
+
+def test_either_of_two_tabs_lets_a_held_response_go_on(site: Site, open_page: Open) -> None:
+    page = open_page(site)
+    ask(page, "hello")
+    await_end(page)
+    other = open_page(site, page.url.removeprefix(site.url).split("#")[0], context=page.context)
+    await_end(other)
+    for slug in ("prompt", "tokens", "softmax"):
+        page.locator(f".station[data-slug={slug}]").click(button="right")
+    ask(page, "and again")
+    for tab in (page, other):
+        held(tab, f"Held after {page.locator('.station[data-slug=prompt]').get_attribute('title')}")
+        expect(tab.locator("#stage-prompt")).to_be_visible()
+    expect(other.get_by_role("group", name="Breakpoints")).to_contain_text("Softmax ×")
+    other.locator(".station[data-slug=tokens]").click(button="right")
+    press(other, "Run")
+    for tab in (other, page):
+        held(tab, re.compile("Held after Softmax, step 0"))
+    expect(page.get_by_role("group", name="Breakpoints")).not_to_contain_text("Tokens")
+    press(page, "Next")
+    for tab in (page, other):
+        held(tab, re.compile("Held after Weighted .*, step 0"))
+    press(other, "Stop")
+    for tab in (page, other):
+        await_end(tab, "Stopped")
+        expect(tab.get_by_role("group", name="The request that is held")).to_be_hidden()
+
+
+def test_a_wish_to_go_on_that_was_lost_or_refused_can_be_repeated(site: Site, open_page: Open) -> None:
+    wires: list[Wire] = []
+    page = open_page(site, prepare=lambda new: wires.append(Wire(new)))
+    (wire,) = wires
+    place = {"stage": "gateway", "step": None}
+
+    def answer(frame: Event) -> None:
+        if frame["type"] == "response.create":
+            script = Script("one", frame)
+            script.begin()
+            script.add("response.held", **place, reason="breakpoint", releases_after_s=60.0)
+            wire.send(*script.events)
+
+    wire.answer = answer
+    ask(page, "hello")
+    go_on = page.get_by_role("group", name="The request that is held").get_by_role("button", name="Next")
+    go_on.click()
+    expect(go_on).to_be_disabled()
+    wire.send({"type": "error", "code": "not_held", "message": "no", "event_id": wire.frames[-1]["event_id"]})
+    expect(go_on).to_be_enabled()
+    go_on.click()
+    expect(go_on).to_be_disabled()
+    wire.lose()
+    expect(go_on).to_be_enabled()  # once it is connected again
+    assert [frame["type"] for frame in wire.frames].count("response.continue") == 2
 
 
 def test_the_countdown_follows_the_clock_and_time_held_is_no_latency(site: Site, open_page: Open) -> None:

@@ -39,7 +39,7 @@ class Wire:
         response_id = url.split("/responses/")[1].split("/")[0].split("?")[0]
         if "/events" not in url:
             text = next((event["text"] for event in reversed(self.logs.get(response_id, [])) if "text" in event), "")
-            route.fulfill(json={"id": response_id, "html": None, "text": text, "feedback": None})
+            route.fulfill(json={"id": response_id, "html": None, "text": text, "feedback": None, "breakpoints": []})
             return
         self.asked.append(url)
         query = dict(pair.split("=") for pair in url.split("?")[1].split("&"))

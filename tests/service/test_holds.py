@@ -161,6 +161,35 @@ def test_only_the_owner_lets_it_go_on_and_nonsense_is_named(site: Site, key: str
         assert talk.next()["code"] == "not_held"
 
 
+def test_breakpoints_are_put_in_the_place_of_others_and_the_record_says_so(site: Site, key: str) -> None:
+    program = Browser(site.url, {"Authorization": f"Bearer {key}"})
+    with by_key(site, key) as talk:
+        talk.create(breakpoints=["gateway", "prompt", {"step": 2}], sampling={"max_tokens": 6})
+        response_id = to_hold(talk)[0]["response_id"]
+
+        def kept() -> Any:
+            return program.get(f"/api/v1/responses/{response_id}").json()["breakpoints"]
+
+        def go(until: Any, breakpoints: Any = None) -> Any:
+            frame = {"type": "response.continue", "event_id": "go", "response_id": response_id, "until": until}
+            talk.send({**frame, "breakpoints": breakpoints})
+
+        assert kept() == ["gateway", "prompt", {"step": 2}]
+        for wrong, field in ((["prompt", "colour"], "breakpoints[1]"), ([{"step": -1}], "breakpoints[0]")):
+            go("next", wrong)
+            assert talk.next()["field"] == field
+        assert kept() == ["gateway", "prompt", {"step": 2}]
+        go("next", ["gateway", {"step": 1}, {"step": 900}])
+        assert place(to_hold(talk)[-1])[0] == "retrieval"
+        assert kept() == ["gateway", {"step": 1}, {"step": 900}]
+        go({"step": 3})
+        assert place(to_hold(talk)[-1]) == ("sampling", 1)  # "prompt" is none any more
+        assert kept() == ["gateway", {"step": 1}, {"step": 900}, {"step": 3}]
+        go({"step": 900}, ["gateway", {"step": 900}])
+        assert talk.to_end()[-1]["finish_reason"] == "length"
+        assert kept() == ["gateway", "prompt", {"step": 2}], "what the request asked for stays on record"
+
+
 @pytest.mark.parametrize(
     ("points", "field"),
     [
@@ -246,7 +275,7 @@ def test_a_continue_is_asked_once_and_its_worker_reads_it(owner: User) -> None:
     assert holds.ask(response_id=response.pk, until=StepPoint(5)) == "w1"
     with pytest.raises(holds.NotHeld):
         holds.ask(response_id=response.pk, until="end")
-    assert holds.asked_of(worker_id="w1") == [holds.Asked(response.pk, after_step(3), StepPoint(5))]
+    assert holds.asked_of(worker_id="w1") == [holds.Asked(response.pk, after_step(3), StepPoint(5), [after_step(5)])]
     assert holds.asked_of(worker_id="w2") == []
     holds.leave(response_id=response.pk)
     assert holds.asked_of(worker_id="w1") == []

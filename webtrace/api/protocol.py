@@ -87,8 +87,8 @@ By session (writes need the `csrftoken` cookie's value as `X-CSRFToken`) or by k
 - `GET /api/v1/conversations/<id>/export`: the same as a file.
 - `GET /api/v1/responses?search=&limit=`: `{responses, more}`, the newest that have ended with at least one token;
   `prompt` and `text` are their first 200 characters, `more` says that older ones match.
-- `GET /api/v1/responses/<id>`: the record of a response; `held` says where it stands at a breakpoint, and for how
-  many seconds yet.
+- `GET /api/v1/responses/<id>`: the record of a response; `breakpoints` are those that it has, and `held` says at
+  which it stands, and for how many seconds yet.
 - `GET /api/v1/responses/<id>/events?epoch=&after=`: `{events, finished}`, a page of its log after that place.
 - `GET /api/v1/responses/<id>/views/<slug>?layer=&head=&position=&step=&…`: a look inside, see [Views](#views). 503
   with `Retry-After` when no worker answers in time.

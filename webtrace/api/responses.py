@@ -16,7 +16,7 @@ from webtrace.conversations import log, selectors, services
 from webtrace.conversations.log import Line, Place
 from webtrace.conversations.models import Response, Share
 from webtrace.conversations.services import NotShareable
-from webtrace.dispatch.holds import held_place
+from webtrace.dispatch.holds import breakpoints_of, held_place
 from webtrace.events import END_TYPES
 from webtrace.gateway.principal import Principal
 
@@ -84,6 +84,7 @@ def show(request: HttpRequest, principal: Principal, response_id: str) -> dict[s
         },
         "created_at": response.created_at,
         "epoch": response.epoch,
+        "breakpoints": breakpoints_of(response),
         "held": None if ended else held_place(response.pk),
         "feedback": feedback_of(response),
     }

@@ -24,7 +24,7 @@ from webtrace.api.hub import Hub
 from webtrace.api.outbox import Outbox
 from webtrace.api.transport import WriteGate, answer_breaches, send_close_frame
 from webtrace.api.watch import Watch
-from webtrace.breakpoints import parse
+from webtrace.breakpoints import LARGEST_STEP, parse, problem_with
 from webtrace.conversations import selectors
 from webtrace.conversations.log import Line, Place
 from webtrace.conversations.models import Response
@@ -178,9 +178,11 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
                 parse(message.until)
             except ValueError as problem:
                 raise UnreadableFrame("invalid_value", f"until: {problem}.", "until", message.event_id) from None
+        if problem := problem_with(message.breakpoints or (), LARGEST_STEP):
+            raise UnreadableFrame("invalid_value", problem.message, problem.field, message.event_id)
         response = await self._response(message)
         try:
-            await holds.continue_response(response.pk, message.until)
+            await holds.continue_response(response.pk, message.until, message.breakpoints)
         except holds.NotHeld as problem:
             raise UnreadableFrame("not_held", str(problem), "response_id", message.event_id) from None
         except holds.Passed as problem:

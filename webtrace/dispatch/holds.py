@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -14,7 +15,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from webtrace.accounts.models import User
-from webtrace.breakpoints import Station, after_stage, parse
+from webtrace.breakpoints import Station, after_stage, from_json, parse
 from webtrace.conversations.models import Response
 from webtrace.dispatch import bell
 from webtrace.dispatch.models import Job
@@ -31,11 +32,12 @@ class Passed(ValueError):
 
 @dataclass(frozen=True)
 class Asked:
-    """Somebody asks a response to go on from this place."""
+    """Somebody asks a response to go on from this place. `breakpoints` are those that it now has; null: as before."""
 
     response_id: UUID
     station: Station
     until: Breakpoint
+    breakpoints: list[Station] | None = None
 
 
 def enter(*, response_id: UUID, stage: str, step: int | None) -> None:
@@ -51,25 +53,47 @@ def leave(*, response_id: UUID) -> None:
 def asked_of(*, worker_id: str) -> list[Asked]:
     """What a worker's held responses are asked for."""
     rows = Job.objects.filter(worker=worker_id, continue_until__isnull=False).exclude(held_stage="")
-    return [Asked(row.pk, _station(row), _until(row.continue_until)) for row in rows]
+    return [
+        Asked(
+            row.pk, _station(row), _until(row.continue_until),
+            None if row.breakpoints is None else from_json(row.breakpoints),
+        )
+        for row in rows
+    ]  # fmt: skip
 
 
 @transaction.atomic
-def ask(*, response_id: UUID, until: Breakpoint) -> str:
-    """Ask a held response to go on. Returns the worker to be rung. Raises NotHeld, Passed."""
+def ask(*, response_id: UUID, until: Breakpoint, breakpoints: Sequence[Breakpoint] | None = None) -> str:
+    """Ask a held response to go on, with these breakpoints instead of those it has, if any are given. Returns the
+    worker to be rung. Raises NotHeld, Passed."""
     Response.objects.select_for_update().filter(pk=response_id).first()
     job = Job.objects.filter(pk=response_id).exclude(held_stage="").first()
     if job is None or job.continue_until is not None or job.worker_id is None:
         raise NotHeld("This response is not held.")
     if until not in ("next", "end") and parse(until) <= _station(job):
         raise Passed(f"lies behind: the response is held at {_station(job)}.")
-    Job.objects.filter(pk=response_id).update(continue_until=msgspec.to_builtins(until))
+    job.continue_until = msgspec.to_builtins(until)
+    if breakpoints is not None:
+        job.breakpoints = msgspec.to_builtins(breakpoints)
+    if until not in ("next", "end"):
+        points = job.response.request["breakpoints"] if job.breakpoints is None else job.breakpoints
+        job.breakpoints = points if job.continue_until in points else [*points, job.continue_until]
+    job.save(update_fields=("continue_until", "breakpoints"))
     return str(job.worker_id)
 
 
-async def continue_response(response_id: UUID, until: Breakpoint) -> None:
+def breakpoints_of(response: Response) -> list[Any]:
+    """Where it is held, as JSON: the request's own breakpoints, or those that a client has put in their place since."""
+    job = Job.objects.filter(pk=response.pk).first()
+    own: list[Any] = response.request["breakpoints"]
+    return own if job is None or job.breakpoints is None else job.breakpoints
+
+
+async def continue_response(
+    response_id: UUID, until: Breakpoint, breakpoints: Sequence[Breakpoint] | None = None
+) -> None:
     """In the database first, then by a ring to its worker. Raises NotHeld, Passed."""
-    worker_id = await database_sync_to_async(ask)(response_id=response_id, until=until)
+    worker_id = await database_sync_to_async(ask)(response_id=response_id, until=until, breakpoints=breakpoints)
     await bell.ring_continue(response_id, worker_id=worker_id)
 
 

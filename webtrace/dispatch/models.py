@@ -54,6 +54,7 @@ class Job(models.Model):
     held_stage = models.CharField(max_length=20, blank=True, help_text="Where it is held at a breakpoint.")
     held_step = models.PositiveIntegerField(null=True, blank=True)
     held_at = models.DateTimeField(null=True, blank=True)
+    breakpoints = models.JSONField(null=True, blank=True, help_text="Those that took the place of the request's own.")
     continue_until = models.JSONField(null=True, blank=True, help_text="Where to hold next, once asked to go on.")
     watched_at = models.DateTimeField(db_default=Now(), help_text="When somebody was last seen watching.")
     created_at = models.DateTimeField(db_default=Now(), db_index=True)

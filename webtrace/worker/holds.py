@@ -13,7 +13,7 @@ from django.db import DatabaseError
 
 from webtrace.breakpoints import Breakpoints, Station, after_stage
 from webtrace.dispatch import holds
-from webtrace.events import Breakpoint, ResponseContinued, ResponseHeld
+from webtrace.events import ResponseContinued, ResponseHeld
 from webtrace.timing import Stages
 from webtrace.worker.recorder import Recording
 
@@ -51,10 +51,13 @@ class Holds:
         if held:
             await self._hold(station, time.perf_counter() if since is None else since)
 
-    def go(self, station: Station, until: Breakpoint) -> None:
-        """Somebody lets it go on from this place."""
-        if self._place == station and self._going is not None and not self._going.done():
-            self.breakpoints.go(until)
+    def go(self, asked: holds.Asked) -> None:
+        """Somebody lets it go on from a place: nothing, unless it stands there."""
+        if self._place == asked.station and self._going is not None and not self._going.done():
+            if asked.breakpoints is not None:
+                self.breakpoints.put(asked.breakpoints)
+                self.breakpoints.pass_by(asked.station)
+            self.breakpoints.go(asked.until)
             self._going.set_result("request")
 
     def wake(self) -> None:

@@ -241,7 +241,7 @@ class Runner:
             return
         for asked in await self._lease.run(asked_of, worker_id=self.worker_id):
             if holds := self._holds.get(asked.response_id):
-                holds.go(asked.station, asked.until)
+                holds.go(asked)
 
     async def _look_for_jobs(self, *, waited_s: float = 0.0) -> None:
         """Take waiting jobs, as far as there is room. Those that have waited long are taken whoever should have."""
