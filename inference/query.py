@@ -69,11 +69,12 @@ ASKED: dict[str, Asked] = {
     "what_if": Asked((*_PLACE, *CHOICE), "the token that other sampling settings would have chosen"),
     "kv_cache": Asked((*_PLACE, "top"), "logits with the cache against the same without"),
     "sentence": Asked((), "the user's message as the one vector by which retrieval would compare it"),
+    "statements": Asked((), "how probable the model finds the last word of some statements, false and true"),
     "training": Asked((), "one step of training on a throw-away copy of the model: loss, gradients, loss after"),
     "contextual": Asked((*_PLACE, "other", "other_position"), "one token's states in two responses, layer by layer"),
 }
 """Every view by slug, in the order of the stages."""
-UNRECORDED = frozenset({"tokens", "sentence", "training"})
+UNRECORDED = frozenset({"tokens", "sentence", "statements", "training"})
 """Views that need nothing recorded: the worker makes them."""
 TEXTS = frozenset({"heads", "layers", "feed_forwards", "other"})
 """Fields that are text however much they look like a number."""

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, expect
 
+from inference.text import Tokenizer
 from tests.browser.conftest import ask
+from tests.browser.independent import Weights, forward, softmax
+from tests.browser.known import model_of
 from tests.browser.visit import Journey, all_shown, shown, visit
 from tests.service.site import Site
 
@@ -114,6 +117,22 @@ def test_a_watched_head_is_seen_live_and_alone(journey: Journey) -> None:
     levels = np.frombuffer(base64.b64decode(last["weights"]), np.uint8)
     assert len(levels) == len(exact)
     assert np.abs(levels / 255 * last["largest"] - exact).max() <= last["largest"] / 255
+
+
+def test_a_false_ending_can_be_likelier_than_the_true_one(journey: Journey, real_site: Site) -> None:
+    """Every share on the page is that of a float64 pass over the same beginning, and in one row falsehood wins."""
+    journey.page.evaluate("location.hash = '#page=misconceptions&stage=softmax'")
+    claim = journey.page.locator("#page-misconceptions [data-claim=factual]")
+    expect(claim.locator("[data-table=statements] tbody tr")).to_have_count(4)
+    weights, words = Weights(model_of(real_site)), Tokenizer.load(model_of(real_site))
+    wins = 0
+    for index, row in enumerate(journey.view("statements")[0]["statements"]):
+        shares = softmax(forward(weights, words.encode(row["beginning"]), layer=0).logits[-1])
+        for truth in ("false", "true"):
+            if row[truth] is not None:
+                assert shown(claim, f"{truth}-{index}") == pytest.approx(shares[row[truth]["token"]], abs=0.01)
+        wins += row["true"] is not None and shares[row["false"]["token"]] > shares[row["true"]["token"]]
+    assert shown(claim, "falsehood-wins") == wins > 0
 
 
 def test_one_step_of_training_on_a_copy_leaves_the_served_file_alone(journey: Journey) -> None:

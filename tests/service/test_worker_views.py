@@ -10,6 +10,7 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 import msgspec
+import numpy as np
 import pytest
 import safetensors.numpy
 from asgiref.sync import async_to_sync
@@ -29,7 +30,8 @@ from webtrace.worker.lesson import MOST_WEIGHTS, training
 from webtrace.worker.prompt_tokens import prompt_tokens
 from webtrace.worker.recorder import Recorder
 from webtrace.worker.runner import Runner
-from webtrace.worker.token_texts import with_token_texts
+from webtrace.worker.statements import STATEMENTS, statements
+from webtrace.worker.token_texts import info_of, with_token_texts
 from webtrace.worker.views import ViewRequest, answer
 
 
@@ -274,3 +276,33 @@ def test_texts_stand_beside_ids_and_the_numbers_stay_as_they_are() -> None:
 async def test_a_model_too_large_is_not_copied_for_a_training_step() -> None:
     with pytest.raises(EngineFailed, match="500,000,001 weights with gradients would take 4 GB"):
         await training("large", MOST_WEIGHTS + 1)
+
+
+class Weighing(Looker):
+    """Stands in for an engine that finds every token as probable as its id is large."""
+
+    def __init__(self) -> None:
+        self.subjects: list[m.Subject] = []
+
+    async def view(self, slug: str, query: dict[str, Any], subject: m.Subject, other: m.Subject | None) -> bytes:
+        assert (slug, query["position"], query["token"]) == (
+            "probabilities", subject.num_prompt_tokens - 1, subject.token_ids[-1],
+        )  # fmt: skip
+        self.subjects.append(subject)
+        info = {"token_probability": query["token"] / 1e6, "token_rank": 3}
+        return cast(bytes, safetensors.numpy.save({}, {"view": json.dumps(info)}))
+
+
+async def test_the_ends_of_statements_are_weighed_by_the_engine_that_runs() -> None:
+    engine, words = Weighing(), tokenizer()
+    body = await statements(cast(Engine, engine), words)
+    tensors = safetensors.numpy.load(body)
+    rows = info_of(body)["statements"]
+    assert [row["beginning"] for row in rows] == [one.beginning for one in STATEMENTS]
+    for row, one, false, true in zip(rows, STATEMENTS, tensors["false"], tensors["true"], strict=True):
+        assert row["false"]["token"] == words.encode(one.beginning + one.false)[len(words.encode(one.beginning))]
+        assert false == np.float32(row["false"]["token"] / 1e6)
+        assert (row["true"] is None and np.isnan(true)) or true == np.float32(row["true"]["token"] / 1e6)
+        assert row["false"]["rank"] == 3
+    assert {subject.fingerprint for subject in engine.subjects} == {"f1"}
+    assert all(subject.num_prompt_tokens == len(subject.token_ids) - 1 for subject in engine.subjects)

@@ -24,6 +24,7 @@ from webtrace.worker.logprobs import recorded_logprobs
 from webtrace.worker.prompt_tokens import prompt_tokens
 from webtrace.worker.recorder import Recorder
 from webtrace.worker.sentence import sentence
+from webtrace.worker.statements import statements
 from webtrace.worker.token_texts import with_token_texts
 
 logger = logging.getLogger(__name__)
@@ -84,6 +85,8 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokeni
         return ViewResult(body=prompt_tokens(subject, asked, tokenizer))
     if slug == "sentence":
         return ViewResult(body=await sentence(request.response_id, engine))
+    if slug == "statements":
+        return ViewResult(body=await statements(engine, tokenizer))
     if slug == "training":
         served = engine.require().model
         return ViewResult(body=await training(served["name"], served["num_parameters"]))

@@ -6,12 +6,12 @@ import { element } from "../dom.js";
 import { count, number, percent, plural, shape, short } from "../format.js";
 import { chosenKey } from "../keys.js";
 import { selectionLink } from "../links.js";
-import { bar, facts, fromContext, fromViews, note, quantity, sum, table, tokenAt } from "../parts.js";
+import { bar, facts, fromContext, fromViews, note, quantity, sections, sum, table, tokenAt } from "../parts.js";
 import { createPickers } from "../pickers.js";
 import { isActive } from "../record.js";
 import { sourceOf } from "../source.js";
 import { candidates, stepChip } from "../steps.js";
-import { chip, label } from "../tokens.js";
+import { chip, label, named } from "../tokens.js";
 
 const SHOWN = 8; // rows of a table that could have hundreds
 
@@ -21,7 +21,7 @@ const CLAIMS = [
   { name: "one-vector", belief: "The sentence becomes one vector, and the vector is unpacked into an answer.", truth: "Every position keeps a vector of its own through all layers, and the last one yields scores for a single next token.", nodes: vectors },
   { name: "cosine", belief: "Attention measures cosine similarity.", truth: "It takes dot products divided by a root. These count the length of a key too, so the two can rank the same keys differently.", draw: drawRanking },
   { name: "best-sentence", belief: "The most probable whole sentence is worked out first.", truth: "Only the next token has a distribution. One is drawn and appended, and nothing goes back to mend it.", nodes: notLikeliest },
-  { name: "factual", belief: "Probabilities that add up to one make the answer true.", truth: "They say what tends to follow the text so far. No stage compares a statement with the world, so neither can this page.", nodes: mostConfident },
+  { name: "factual", belief: "Probabilities that add up to one make the answer true.", truth: "They say what tends to follow the text so far. No stage compares a statement with the world, so neither can this page.", draw: drawConfidence },
   { name: "understands", belief: "The graphics card understands the sentence.", truth: "Whatever processor runs it multiplies and adds numbers. Here is how often, counted from the shapes of the matrices.", nodes: operations },
   { name: "trains", belief: "Answering trains the model on what I wrote.", truth: "Answering only reads the weights. What a service keeps of a conversation is another matter, and is listed under storage.", draw: drawFingerprints },
   { name: "at-once", belief: "The whole answer is decided at once.", truth: "It grows token by token, and an early choice changes every distribution after it.", nodes: otherBeginnings },
@@ -142,6 +142,14 @@ function notLikeliest(context) {
   ];
 }
 
+/** How sure the model was in this answer, and how sure it is of statements known to be false. */
+function drawConfidence(host, context) {
+  return sections(host, context, {
+    "most-confident": (box, now) => fromContext(box, now, ({ response, selection }) => [response?.version, selection.step], mostConfident),
+    statements: (box, now) => fromViews(box, now, ({ response }) => response?.id && { ends: ["statements", {}] }, statements),
+  });
+}
+
 function mostConfident(context) {
   const { steps, numPromptTokens } = context;
   if (steps.length === 0) return missing("no token has been chosen");
@@ -154,6 +162,22 @@ function mostConfident(context) {
       ["probability", quantity("confidence", Math.exp(step.raw_logprob), percent)],
     ]),
     note("That is how sure the model was of the continuation. Whether the sentence it belongs to is true cannot be read off this number, high or low."),
+  ];
+}
+
+function statements({ ends: { info, tensors } }) {
+  const token = ({ token: id }) => chip(named(id, info.token_texts));
+  const better = info.statements.filter((_, index) => tensors.false.data[index] > tensors.true.data[index]).length;
+  return [
+    table({
+      name: "statements", caption: "The same model reads the beginning of a sentence: how probable are a false ending and a true one?",
+      columns: [{ title: "beginning" }, { title: "false" }, { title: "probability", numeric: true }, { title: "true" }, { title: "probability", numeric: true }],
+      rows: info.statements.map(({ beginning, false: wrong, true: right }, index) => [
+        `“${beginning}”`, token(wrong), quantity(`false-${index}`, tensors.false.data[index], percent),
+        right && token(right), right && quantity(`true-${index}`, tensors.true.data[index], percent),
+      ]),
+    }),
+    note(quantity("falsehood-wins", better, count), " of these false endings had a higher probability than the true one. They were read as they stand here, with the weights that answered you; an ending is its first token."),
   ];
 }
 
