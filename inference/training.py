@@ -136,7 +136,7 @@ def main() -> None:
     path = Path(sys.argv[1])
     checkpoint = load_checkpoint(path)
     tokenizer = Tokenizer.load(path)
-    target = tokenizer.encode(TARGET)[0]
+    target = tokenizer.encode(TARGET, "text")[0]
     result = train_once(checkpoint, tokenizer.encode(TEXT), target)
     shown = [token for token, _ in (*result["top_before"], *result["top_after"])]
     result["token_texts"] = {

@@ -31,10 +31,9 @@ def tokens(account: Account, made: Prompt, tokenizer: Tokenizer) -> None:
         for position, (piece, source) in enumerate(zip(shown, prompts.sources(made), strict=False))
     ]
     span = prompts.user_span(made)
-    user_text = "".join(segment.text for segment in made.segments if segment.source == "user")
     account.say(
         input=f"{len(text):,} characters, {len(text.encode()):,} bytes",
-        operation=f"split into words and merge byte pairs; yours are tokens {span[0]} to {span[1] - 1}",
+        operation=f"{_splitting(tokenizer)}; yours are tokens {span[0]} to {span[1] - 1}",
         output=f"{len(ids):,} tokens",
         data=reports.TokensReport(
             num_tokens=len(ids),
@@ -42,15 +41,19 @@ def tokens(account: Account, made: Prompt, tokenizer: Tokenizer) -> None:
             num_bytes=len(text.encode()),
             user_span=span,
             pieces=rows,
-            merges=_merges(user_text, tokenizer),
+            merges=_merges(tokenizer.words(ids, *span), tokenizer),
         ),
     )
 
 
-def _merges(text: str, tokenizer: Tokenizer) -> list[tuple[str, str, str]]:
-    """The merges of each different word, in order of appearance."""
+def _splitting(tokenizer: Tokenizer) -> str:
+    return "choose the likeliest split" if tokenizer.is_unigram else "split into words and merge pairs"
+
+
+def _merges(words: Sequence[str], tokenizer: Tokenizer) -> list[tuple[str, str, str]]:
+    """The merges of each word, in order of appearance."""
     found: list[tuple[str, str, str]] = []
-    for word in dict.fromkeys(tokenizer.pre_tokens(text[:4000])):
+    for word in words:
         for one in tokenizer.merges(word):
             found.append((one.left, one.right, one.merged))
             if len(found) == SHOWN_MERGES:

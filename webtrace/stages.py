@@ -90,7 +90,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     _stage(
         6, "tokens", "Tokens", "model", _LANGUAGE, False, 6,
-        input="text", operation="split into subwords (byte-level BPE)", output="tokens",
+        input="text", operation="split into subwords", output="tokens",
         concept="Subword tokenisation", subject="NLP", failures=("a rare word falls into many pieces",),
         metric="characters per token", not_shown="Grammar. The pieces come from counts, not from parts of speech.",
     ),

@@ -20,13 +20,13 @@ from jinja2.nodes import Node
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from inference.text.tokenizer import Tokenizer
+from inference.text.tokenizer import Before, Tokenizer
 
 ROLES = ("system", "developer", "tool", "user", "assistant")
 TEMPLATE = "template"  # the source of what the template itself wrote
 _PLACEHOLDER = "\ue000{}\ue001"
 _PLACEHOLDERS = re.compile("\ue000([0-9]+)\ue001")
-_ROLE_LINE = re.compile(rf"({'|'.join(ROLES)})(?:\n+|$)")
+_ROLE_LINE = re.compile(rf"({'|'.join(ROLES)}|model)(?:\n+|$)")
 
 
 class NoChatTemplate(ValueError):
@@ -150,7 +150,8 @@ class ChatTemplate:
             if part in self._tokenizer.control_names or not part.strip():
                 segments.append(Segment("", TEMPLATE, part, True))
             elif role_line:
-                segments.append(Segment(role_line[1], TEMPLATE, role_line[0], True))
+                role = "assistant" if role_line[1] == "model" else role_line[1]  # as Gemma calls it
+                segments.append(Segment(role, TEMPLATE, role_line[0], True))
                 if rest := part[role_line.end() :]:
                     segments.append(Segment("", TEMPLATE, rest, False))
             else:
@@ -162,28 +163,32 @@ class ChatTemplate:
         has its tokens already stands apart."""
         ids: list[list[int]] = [[] for _ in segments]
         stretch, owners = "", list[int]()
+        before: Before = "nothing"
 
-        def flush() -> None:
-            nonlocal stretch
-            for token, start in self._tokenizer.encode_with_starts(stretch):
+        def flush(then: Before) -> None:
+            nonlocal stretch, before
+            for token, start in self._tokenizer.encode_with_starts(stretch, before):
                 ids[owners[start]].append(token)
-            stretch = ""
+            stretch, before = "", then
             owners.clear()
 
         for index, segment in enumerate(segments):
             if segment.token_ids:
-                flush()
+                first = self._tokenizer.token_bytes(segment.token_ids[0])
+                if self._tokenizer.drops_first_space and first.startswith(b" "):
+                    stretch = stretch.removesuffix(" ")  # it wrote the template's space with its first word
+                flush("text")
                 ids[index] += segment.token_ids
                 continue
             for part in self._tokenizer.split_control(segment.text):
                 # Contents are never markers: what a person typed stays text.
                 if segment.is_marker and part in self._tokenizer.control_names:
-                    flush()
+                    flush("control")
                     ids[index].append(self._tokenizer.control_id(part))
                 else:
                     stretch += part
                     owners.extend([index] * len(part))
-        flush()
+        flush("nothing")
         return [replace(segment, token_ids=tuple(own)) for segment, own in zip(segments, ids, strict=True)]
 
 

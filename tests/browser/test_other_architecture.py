@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from inference.text.tokenizer import BYTE_CHARACTERS
-from inference.text.vocabulary import BYTE_LEVEL
+from inference.text.byte_level import BYTE_CHARACTERS, BYTE_LEVEL
 from tests.browser.conftest import ask
 from tests.browser.visit import Journey, shown, visit
 from tests.inference.foreign import make_model

@@ -20,8 +20,8 @@ from inference.fake import FakeEngine
 from inference.messages import Ended, FromEngine, Generate, Held, Prefilled, Sampling, Started, Step, Steps
 from inference.model.decoder import Decoder
 from inference.text import Tokenizer
-from inference.text.tokenizer import BYTE_CHARACTERS
-from inference.text.vocabulary import BYTE_LEVEL, Vocabulary
+from inference.text.byte_level import BYTE_CHARACTERS, BYTE_LEVEL
+from inference.text.vocabulary import Vocabulary
 
 END = 256
 CONFIG = ModelConfig(

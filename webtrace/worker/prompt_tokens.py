@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 
 import numpy as np
 import safetensors.numpy
@@ -27,7 +26,7 @@ def prompt_tokens(subject: Subject, asked: Query, tokenizer: Tokenizer) -> bytes
     # One piece more in front: whether letters begin a word depends on what stands before.
     before = max(start - 1, 0)
     pieces = tokenizer.describe(ids[before:stop])[start - before :]
-    words = _words(ids, start, stop, tokenizer)
+    words = tokenizer.words(ids, start, stop)
     merges = [(one.left, one.right, one.merged) for word in words for one in tokenizer.merges(word)]
     info = {
         "slug": "tokens",
@@ -58,35 +57,3 @@ def _bounds(length: int, start: int | None, stop: int | None) -> tuple[int, int]
     if last - first > MAX_PIECES:
         raise QueryError("position_to", f"at most {MAX_PIECES} positions at once, not {last - first}")
     return first, last
-
-
-def _words(ids: Sequence[int], start: int, stop: int, tokenizer: Tokenizer) -> list[str]:
-    """The different words that positions start to stop - 1 are pieces of, in order."""
-    words: dict[str, None] = {}
-    for begin, run in _runs(ids, tokenizer):
-        if begin + len(run) <= start or begin >= stop:
-            continue
-        sizes = [len(tokenizer.token_bytes(token)) for token in run]
-        first = sum(sizes[: max(start - begin, 0)])
-        last = sum(sizes[: stop - begin])
-        at = 0
-        for word in tokenizer.pre_tokens(b"".join(map(tokenizer.token_bytes, run)).decode(errors="replace")):
-            end = at + len(word.encode())
-            if at < last and end > first:
-                words[word] = None
-            at = end
-    return list(words)
-
-
-def _runs(ids: Sequence[int], tokenizer: Tokenizer) -> Iterator[tuple[int, list[int]]]:
-    """Stretches of plain text between control tokens: where each begins, and its ids."""
-    begin, run = 0, list[int]()
-    for position, token in enumerate(ids):
-        if tokenizer.is_control(token):
-            if run:
-                yield begin, run
-            begin, run = position + 1, []
-        else:
-            run.append(token)
-    if run:
-        yield begin, run

@@ -64,9 +64,10 @@ export function draw(host, context) {
 export function arithmetic(host, context) {
   return fromContext(host, context, ({ report, steps, response }) => [report, steps.length, response?.text], ({ steps, tokens, response }) => {
     const released = steps.map((step) => step.text).join("");
-    const decoded = joinedText(tokens.slice(tokens.length - steps.length));
+    const joined = joinedText(tokens.slice(tokens.length - steps.length));
+    const decoded = joined.startsWith(released) ? joined : joined.replace(/^ /, "");
     return [
-      note("The bytes of all tokens, joined and read as UTF-8 here, must begin with the text the service released (an end token has a name, but no text):"),
+      note("The bytes of all tokens, joined and read as UTF-8 here, must begin with the text the service released (an end token has a name, but no text; a tokenizer that puts a space before every text takes the first one away again):"),
       element("p", { class: `check ${decoded.startsWith(released) ? "check-good" : "check-bad"}`, "data-check": "text", "data-agrees": String(decoded.startsWith(released)) },
         `${plural([...released].length, "character")} released by the steps, ${plural([...(response?.text ?? "")].length, "character")} in the answer: `,
         element("strong", {}, decoded.startsWith(released) ? "✓ they agree" : "✗ they differ")),
