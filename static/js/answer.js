@@ -29,15 +29,16 @@ export function createAnswer({ record, versions, again, branch }) {
     copy, share, again && [iconButton("again", "Answer again", { onclick: again }), feedback.buttons], versions, inside,
   );
   const node = element("div", { class: "message-body" }, text, finished, state, chips.node, tools, feedback.node);
-  let seen = -1;
+  let seen = null; // what the words about its state depend on
   let shownHtml = null;
 
   function refresh() {
     const inView = get().response === record;
     inside.hidden = inView || record.id === null;
     chips.refresh(inView);
-    if (seen === record.version) return;
-    seen = record.version;
+    const now = `${record.version} ${get().connection}`;
+    if (seen === now) return;
+    seen = now;
     const active = isActive(record);
     node.dataset.state = record.status;
     node.setAttribute("aria-busy", String(active));

@@ -15,7 +15,7 @@ import { mountScrubber } from "./scrubber.js";
 import { fromHash } from "./selection.js";
 import { Socket } from "./socket.js";
 import { mountStagePanel } from "./stage-panel.js";
-import { get, set } from "./store.js";
+import { get, set, subscribe } from "./store.js";
 import { mountPaneTabs, mountTopbar } from "./topbar.js";
 
 const MODEL_WAIT_MS = 2000;
@@ -39,6 +39,9 @@ const list = mountConversationList(at("rail"), {
   onOpen() {
     topbar.closeRail();
     panes.show("answer");
+  },
+  onNew() {
+    if (matchMedia("(pointer: fine)").matches) composer.focus(); // elsewhere a keyboard would cover the examples
   },
 });
 const composer = mountComposer(at("chat"), { samplingDefaults: page.sampling_defaults, maxTokens: page.me.max_tokens });
@@ -94,7 +97,10 @@ responses.start(socket, {
     refreshMe();
   },
 });
-conversation.start();
+conversation.start(list.reload);
+subscribe(["conversation"], ({ conversation: { title } }) => {
+  document.title = title ? `${title} · Webtrace` : "Webtrace";
+});
 socket.connect();
 awaitModels();
 if (page.conversation_id !== null) conversation.open(page.conversation_id, { keepAddress: true });

@@ -50,7 +50,7 @@ export function mountChat(host, { empty, actions }) {
     for (const [key, turn] of turns) if (!keep.has(turn)) turns.delete(key);
     placeInOrder(list, wanted.map(({ node }) => node));
   });
-  subscribe(["records", "response", "selection"], () => {
+  subscribe(["records", "response", "selection", "connection"], () => {
     for (const turn of turns.values()) turn.refresh();
   });
 }

@@ -7,7 +7,7 @@ import { createSettings } from "./settings.js";
 import { get, subscribe } from "./store.js";
 import { forget, read, write } from "./stored.js";
 
-/** Mounts the composer at the end of `host`. Returns `options()` for a new request and `send(text)`. */
+/** Mounts the composer at the end of `host`. Returns `options()` for a new request, `send(text)` and `focus()`. */
 export function mountComposer(host, { samplingDefaults, maxTokens }) {
   const settings = createSettings({ defaults: samplingDefaults, maxTokens });
   const field = element("textarea", {
@@ -41,7 +41,8 @@ export function mountComposer(host, { samplingDefaults, maxTokens }) {
     submit();
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !event.defaultPrevented && document.querySelector("dialog[open]") === null) stop();
+    if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]") !== null) return;
+    if (event.target.closest(".rail") === null) stop(); // there it clears the search, or closes a menu
   });
 
   function submit() {
@@ -102,5 +103,5 @@ export function mountComposer(host, { samplingDefaults, maxTokens }) {
     if (error?.field) settings.report(error.field, error.message);
   });
 
-  return { options: settings.options, send };
+  return { options: settings.options, send, focus: () => field.focus() };
 }

@@ -10,7 +10,8 @@ import { get, set, subscribe } from "./store.js";
 const SEARCH_WAIT_MS = 250;
 const DAY_MS = 86_400_000;
 
-export function mountConversationList(host, { onOpen }) {
+/** `onOpen()` is told when a conversation is opened, `onNew()` when a new one is begun. */
+export function mountConversationList(host, { onOpen, onNew }) {
   const search = element("input", { type: "search", placeholder: "Search", "aria-label": "Search conversations" });
   const state = element("p", { class: "soft rail-state", role: "status" });
   const groups = element("div", { class: "rail-groups" });
@@ -18,7 +19,7 @@ export function mountConversationList(host, { onOpen }) {
   host.append(
     element(
       "a",
-      { class: "button new-chat", href: "/", onclick: (event) => { event.preventDefault(); conversation.startNew(); onOpen(); } },
+      { class: "button new-chat", href: "/", onclick: (event) => { event.preventDefault(); conversation.startNew(); onOpen(); onNew(); } },
       icon("plus"), "New conversation",
     ),
     search, state, groups, more,
@@ -98,6 +99,11 @@ function row(item, isCurrent, { onOpen, load }) {
   menu.querySelector(".menu").addEventListener("click", () => {
     menu.open = false;
   });
+  menu.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
   menu.addEventListener("focusout", ({ relatedTarget }) => {
     if (!menu.contains(relatedTarget)) menu.open = false;
   });
@@ -127,8 +133,8 @@ function rename(item, reload) {
   openDialog({
     heading: "Rename the conversation", body: title, action: "Rename",
     async run() {
-      await api.renameConversation(item.id, title.value);
-      await Promise.all([reload(), conversation.refresh()]);
+      await conversation.rename(item.id, title.value);
+      await reload();
     },
   });
   title.select();
@@ -140,8 +146,7 @@ function remove(item, reload) {
     body: element("p", {}, "“", element("bdi", {}, item.title || "Untitled"), "” and its traces will be gone for good."),
     action: "Delete", danger: true,
     async run() {
-      await api.deleteConversation(item.id);
-      if (get().conversation.id === item.id) conversation.startNew();
+      await conversation.remove(item.id);
       await reload();
     },
   });

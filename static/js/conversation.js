@@ -8,14 +8,16 @@ import { toHash } from "./selection.js";
 import { get, set } from "./store.js";
 import { choiceKey, visiblePath } from "./thread.js";
 
-/** Tells the other tabs of this browser that a conversation (or the list) has changed. */
+/** Tells the other tabs of this browser that a conversation has changed, and with it the list. */
 const otherTabs = "BroadcastChannel" in window ? new BroadcastChannel("webtrace") : null;
 const FIRST_TURN = "root"; // as parent_id: beside the first turn; null would mean under the newest
 const choices = new Map(); // parent message -> version chosen under it
 
-export function start() {
+/** `elsewhere()` is told of changes that another tab has made. */
+export function start(elsewhere) {
   otherTabs?.addEventListener("message", ({ data }) => {
     if (data.conversation === get().conversation.id) refresh();
+    elsewhere();
   });
   addEventListener("focus", refresh);
 }
@@ -37,6 +39,18 @@ export async function open(id, { keepAddress = false } = {}) {
   responses.show(null);
   if (!keepAddress) goTo(`/c/${id}`);
   await load(conversation);
+}
+
+export async function rename(id, title) {
+  await api.renameConversation(id, title);
+  otherTabs?.postMessage({ conversation: id });
+  await refresh();
+}
+
+export async function remove(id) {
+  await api.deleteConversation(id);
+  otherTabs?.postMessage({ conversation: id });
+  if (get().conversation.id === id) startNew();
 }
 
 /** Read the conversation again: another tab may have written to it. */

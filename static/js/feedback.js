@@ -11,17 +11,23 @@ export function createFeedback(record) {
   const state = element("span", { role: "status", class: "soft" });
   const node = element(
     "form",
-    { class: "feedback", hidden: true, onsubmit: (event) => { event.preventDefault(); save(record.feedback.rating); } },
+    { class: "feedback", hidden: true, onsubmit: (event) => { event.preventDefault(); save(chosen); } },
     comment,
     element("button", { type: "submit" }, "Send comment"),
     state,
   );
 
+  let chosen = null; // the rating that a comment goes with, whether or not it could be saved yet
+  let isFilled = false; // with the comment that was given earlier
+
   /** The same thumb again takes the rating back. */
   function rate(rating) {
     const isSame = record.feedback?.rating === rating;
     node.hidden = isSame;
-    save(isSame ? null : rating);
+    chosen = isSame ? null : rating;
+    isFilled = true;
+    if (isSame) comment.value = "";
+    save(chosen);
   }
 
   async function save(rating) {
@@ -39,7 +45,12 @@ export function createFeedback(record) {
     const rating = record.feedback?.rating ?? null;
     good.setAttribute("aria-pressed", String(rating === 1));
     bad.setAttribute("aria-pressed", String(rating === -1));
-    if (record.feedback?.comment && comment.value === "") comment.value = record.feedback.comment;
+    if (record.feedback?.comment && !isFilled) {
+      isFilled = true;
+      node.hidden = false;
+      chosen = rating;
+      comment.value = record.feedback.comment;
+    }
     good.disabled = bad.disabled = record.id === null;
   }
   return { node, buttons: element("span", { class: "thumbs" }, good, bad), refresh };

@@ -110,6 +110,17 @@ def test_escape_stops(site: Site, open_page: Open) -> None:
     page = open_page(site)
     ask(page, "hello")
     await_streaming(page, 3)
+    with held_engine(site):
+        search = page.get_by_label("Search conversations")
+        search.fill("nothing")
+        expect(page.locator(".rail-state")).to_contain_text("No conversation has")
+        search.press("Escape")  # that is the search's own
+        expect(search).to_have_value("")
+        page.get_by_label("More for hello").click()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("button", name="Rename")).to_be_hidden()
+        assert "Streaming" in last_state(page)
+    page.get_by_label("Prompt", exact=True).focus()
     page.keyboard.press("Escape")
     await_end(page, "Stopped")
 
@@ -297,10 +308,21 @@ def test_feedback_is_kept_and_can_be_taken_back(site: Site, open_page: Open) -> 
     expect(page.locator(".feedback")).to_contain_text("Saved")
     page.reload()
     expect(page.get_by_role("button", name="Good answer")).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_label("Comment")).to_have_value("made me laugh")  # and can be changed
     kept = conversation_of(page)["messages"][1]["response"]["feedback"]
     assert kept == {"rating": 1, "comment": "made me laugh"}
     page.get_by_role("button", name="Good answer").click()
     expect(page.get_by_role("button", name="Good answer")).to_have_attribute("aria-pressed", "false")
+    expect(page.get_by_label("Comment")).to_be_hidden()
+    page.route("**/feedback", lambda route: route.abort())
+    page.get_by_role("button", name="Bad answer").click()
+    expect(page.locator(".feedback")).to_contain_text("cannot be reached")
+    page.unroute_all()
+    page.get_by_label("Comment").fill("second thoughts")
+    page.get_by_role("button", name="Send comment").click()
+    expect(page.locator(".feedback")).to_contain_text("Saved")
+    kept = conversation_of(page)["messages"][1]["response"]["feedback"]
+    assert kept == {"rating": -1, "comment": "second thoughts"}
 
 
 def test_a_guest_at_the_limit_is_told_when_more_comes_and_offered_an_account(site: Site, open_page: Open) -> None:
@@ -381,6 +403,33 @@ def test_direction_does_not_jump_while_streaming(site: Site, open_page: Open) ->
     )
     assert seen == ["ltr"]
     expect(page.locator(".answer-text.prose p", has_text="سلام")).to_have_css("direction", "rtl")
+
+
+def test_another_tab_hears_of_conversations_and_a_tab_is_named_by_its_own(site: Site, open_page: Open) -> None:
+    page = open_page(site)
+    expect(page).to_have_title("Webtrace")
+    ask(page, "one")
+    await_end(page)
+    other = open_page(site, page.url.removeprefix(site.url).split("#")[0], context=page.context)
+    expect(other.locator(".rail-row > a")).to_have_text(["one"])
+    expect(other).to_have_title("one · Webtrace")
+    page.get_by_role("link", name="New conversation").click()
+    expect(page).to_have_title("Webtrace")
+    expect(page.get_by_label("Prompt", exact=True)).to_be_focused()
+    ask(page, "two")
+    expect(other.locator(".rail-row > a")).to_have_text(["two", "one"])
+    await_end(page)
+    page.get_by_label("More for one").click()
+    page.get_by_role("button", name="Rename").click()
+    page.get_by_label("Title").fill("first")
+    page.keyboard.press("Enter")
+    expect(other.locator(".rail-row > a")).to_have_text(["first", "two"])
+    expect(other).to_have_title("first · Webtrace")
+    page.get_by_label("More for first").click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(other.locator(".rail-row > a")).to_have_text(["two"])
+    expect(other.locator(".chat .notice")).to_contain_text("may have been deleted")
 
 
 def test_two_tabs_on_one_conversation_agree(site: Site, open_page: Open) -> None:

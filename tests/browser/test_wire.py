@@ -116,9 +116,20 @@ def test_a_lost_connection_is_said_and_resumed_where_it_broke(site: Site, open_p
     page, wire, script = asked(site, open_page)
     wire.send(script.say("one "))
     expect(growing(page)).to_have_text("one ")
+    page.evaluate(
+        """() => {
+          const state = document.querySelector(".answer-state");
+          window.said = [];
+          new MutationObserver(() => window.said.push(state.textContent)).observe(state, { childList: true });
+        }"""
+    )
     wire.lose()
     resume = sent(wire, page, "response.resume")
     assert (resume["response_id"], resume["epoch"], resume["after"]) == ("r1", 1, 2)
+    expect(page.locator(".answer-state")).to_have_text("Thinking")
+    assert page.evaluate("window.said") == [
+        "Connection lost: the answer goes on, and will be shown when it is back", "Thinking",
+    ]  # fmt: skip
     wire.send(script.say("two "), script.end("one two "))
     await_end(page)
     expect(growing(page)).to_have_text("one two ")
