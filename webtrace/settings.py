@@ -166,6 +166,7 @@ WHITENOISE_USE_FINDERS = True
 
 # ---------------------------------------------------------------- accounts and limits
 
+SESSION_ENGINE = "webtrace.accounts.sessions"
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 from django.conf import settings as live_settings
+from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from tests.service.cast import PASSWORD, make_response, make_user, principal, signed_in
 from webtrace import journey
@@ -17,6 +20,7 @@ from webtrace.accounts.guests import guest_of_session
 from webtrace.accounts.models import ApiKey, User
 from webtrace.accounts.services import merge_guest
 from webtrace.events import ResponseCreate
+from webtrace.gateway import identity
 from webtrace.gateway.incoming import Incoming
 
 FORM = {"password1": PASSWORD, "password2": PASSWORD}
@@ -45,9 +49,36 @@ def guest_of(client: Client) -> User:
     return user
 
 
-def test_opening_the_page_makes_no_user(db: None) -> None:
-    visitor()
+def test_opening_the_page_writes_nothing(db: None) -> None:
+    client = visitor()
+    key = session_key(client)
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get("/").status_code == client.get("/api/v1/me").status_code == 200
+    assert [query["sql"] for query in queries if not query["sql"].startswith("SELECT")] == []
+    assert session_key(client) == key, "one visit, however many pages"
     assert not User.objects.exists()
+    assert not Session.objects.exists()
+
+
+def test_only_a_key_that_was_given_to_a_visitor_makes_a_guest(db: None) -> None:
+    key = session_key(visitor())
+    made_up = key[:-1] + ("0" if key[-1] != "0" else "1")
+    client = signed_in(make_user("somebody"))
+    signed_out = session_key(client)
+    client.post("/accounts/logout/")
+    for wrong in (made_up, signed_out, "", None):
+        with pytest.raises(identity.Unauthenticated):
+            identity.guest(wrong, "192.0.2.1")
+    assert User.objects.count() == 1
+    assert identity.guest(key, "192.0.2.1").kind == "guest"
+    assert Session.objects.get().session_key == key
+
+
+def test_whose_guest_is_gone_becomes_another(db: None) -> None:
+    client = visitor()
+    guest_of(client).delete()
+    assert client.get("/").status_code == 200
+    assert identity.guest(session_key(client), "192.0.2.1").kind == "guest"
 
 
 def test_two_requests_of_a_session_are_one_guest(db: None) -> None:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import datetime
 import secrets
+from typing import cast
 
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
-from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 from django.db import transaction
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from webtrace.accounts.models import User
+from webtrace.accounts.sessions import SessionStore, hand_out, is_visitor_key
 
-GUEST_MARK = "guest_welcome"
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
-def ensure_session(request: HttpRequest) -> None:
-    """Give a visitor a session, so that their first request can make them a guest. No user is made yet."""
-    if settings.GUESTS and not request.user.is_authenticated and GUEST_MARK not in request.session:
-        request.session[GUEST_MARK] = True
+def welcome(request: HttpRequest, response: HttpResponse) -> None:
+    """Give a visitor a session's key, with which their first request can make them a guest. Nothing is written yet."""
+    store = cast(SessionStore, request.session)
+    if settings.GUESTS and not request.user.is_authenticated and not is_visitor_key(store.session_key):
+        store.begin_visit()
+        hand_out(store, response)
 
 
 def remove_stale(*, limit: int) -> int:
@@ -46,18 +48,20 @@ def remove_stale(*, limit: int) -> int:
 
 
 def guest_of_session(session_key: str) -> User | None:
-    """The user bound to this session; a new guest where there is none yet. Null: there is no such session.
+    """The user bound to this visitor's session; a new guest where there is none yet. Null: it is no visitor's.
 
-    The session's row is locked meanwhile, so that two tabs asking at once become one guest. The session keeps its
-    key: a WebSocket has no way to hand out another cookie. Signing in later flushes it.
+    The session's row is made if need be and locked meanwhile, so that two tabs asking at once become one guest. The
+    session keeps its key: a WebSocket has no way to hand out another cookie. Signing in later flushes it.
     """
+    if not is_visitor_key(session_key):
+        return None
     with transaction.atomic():
-        row = Session.objects.select_for_update().filter(session_key=session_key).first()
-        if row is None:
-            return None
+        empty = {"session_data": "", "expire_date": timezone.now()}
+        Session.objects.get_or_create(session_key=session_key, defaults=empty)
+        Session.objects.select_for_update().get(session_key=session_key)
         store = SessionStore(session_key)
-        if SESSION_KEY in store:
-            return User.objects.filter(pk=store[SESSION_KEY]).first()
+        if user := User.objects.filter(pk=store.get(SESSION_KEY)).first():
+            return user
         guest = User(username=f"guest-{secrets.token_hex(6)}", is_guest=True)
         guest.set_unusable_password()
         guest.save()

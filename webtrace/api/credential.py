@@ -38,9 +38,8 @@ class Credential:
 
     async def certain(self) -> Principal:
         """Who is asking right now; a visitor becomes a guest. Raises Unauthenticated."""
-        if self._authorization is not None:
-            return self._keep(await in_database(identity.by_key, self._authorization, self._address))
-        return self._keep(await in_database(identity.guest, self._session_key, self._address))
+        await self.check()
+        return self.principal or self._keep(await in_database(identity.guest, self._session_key, self._address))
 
     def shares_place(self, other: Credential) -> bool:
         """Whether both count against the same bound: of one user, or of one address while there is no user."""

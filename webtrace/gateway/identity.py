@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.contrib import auth
-from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest
 
 from webtrace.accounts import key_use
-from webtrace.accounts.guests import GUEST_MARK, guest_of_session
+from webtrace.accounts.guests import guest_of_session
 from webtrace.accounts.models import ApiKey, User
+from webtrace.accounts.sessions import SessionStore, is_visitor_key
 from webtrace.gateway import limits
 from webtrace.gateway.principal import Principal
 
@@ -41,7 +41,7 @@ def by_session(session_key: str | None, address: str | None) -> Principal | None
         if user.is_guest and not settings.GUESTS:
             raise Unauthenticated("Guests are not admitted here; sign in.")
         return Principal(user, "guest" if user.is_guest else "user", address, session_key=session_key)
-    if settings.GUESTS and GUEST_MARK in request.session:
+    if settings.GUESTS and is_visitor_key(session_key):
         return None
     raise Unauthenticated("This session has ended; sign in again.")
 

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 
 from inference.messages import Sampling
 from inference.settings import EngineSettings
-from webtrace.accounts.guests import ensure_session
+from webtrace.accounts.guests import welcome
 from webtrace.api.http import Problem, identify
 from webtrace.api.me import me
 from webtrace.conversations import selectors
@@ -33,8 +33,7 @@ from webtrace.terms import TERMS
 @ensure_csrf_cookie
 def app(request: HttpRequest, conversation_id: UUID | None = None) -> HttpResponse:
     """The application. Whether the conversation exists, and for whom, is the API's to say when the page asks."""
-    ensure_session(request)
-    return _page(
+    page = _page(
         request,
         me=me(_principal(request), address.of_request(request)),
         models=_models(),
@@ -42,6 +41,8 @@ def app(request: HttpRequest, conversation_id: UUID | None = None) -> HttpRespon
         conversation_id=conversation_id,
         sampling_defaults=Sampling(),
     )
+    welcome(request, page)
+    return page
 
 
 @require_safe
