@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -17,6 +18,11 @@ from django.urls import path, re_path  # noqa: E402
 
 from webtrace.api.hub import Hub  # noqa: E402
 from webtrace.api.socket import ClientSocket  # noqa: E402
+
+if "daphne.server" in sys.modules:  # which serves this; before it listens
+    from webtrace.ops.request_bodies import bound_bodies
+
+    bound_bodies()
 
 
 async def refuse(scope: dict[str, Any], receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,22 +99,6 @@ def test_what_is_not_supported_is_named(client: OpenAI, more: dict[str, Any], pa
         ask(client, **more)
     assert caught.value.param == param
     assert caught.value.type == "invalid_request_error"
-
-
-@pytest.mark.parametrize("head", ["Content-Length: 99999999999", "Transfer-Encoding: chunked"])
-def test_a_body_without_end_is_not_read(site: Site, head: str) -> None:
-    """Not even of strangers: it would be kept whole until it ends."""
-    host, port = site.host.split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
-        connection.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: {site.host}\r\n{head}\r\n\r\n".encode())
-        chunk = b"%x\r\n%b\r\n" % (100_000, b"x" * 100_000) if "chunked" in head else b""
-        with contextlib.suppress(ConnectionError):  # it stops reading in the middle
-            for _ in range(20):
-                connection.sendall(chunk)
-        answer = connection.recv(1000)
-    assert answer.startswith(b"HTTP/1.1 413 ")
-    assert b'"code":"too_large"' in answer
-    assert b"524,288" in answer
 
 
 def test_a_model_nobody_has_is_not_found(client: OpenAI) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
-from daphne.http_protocol import HTTPFactory, WebRequest
+from daphne import http_protocol
 from django.conf import settings
 
 # Django answers what is a little too big by itself, after reading it.
@@ -18,7 +16,7 @@ _REFUSAL = (
 )
 
 
-class BoundedRequest(WebRequest):  # type: ignore[misc]
+class BoundedRequest(http_protocol.WebRequest):  # type: ignore[misc]
     """A request whose body is refused, and no longer read, once it is or says it will be too big."""
 
     num_bytes = 0
@@ -40,13 +38,7 @@ class BoundedRequest(WebRequest):  # type: ignore[misc]
         self.channel.loseConnection()
 
 
-def bound_bodies(factory: HTTPFactory) -> None:
-    """Have this server's requests bounded. daphne has no setting for it."""
-    build = factory.buildProtocol
-
-    def build_bounded(address: Any) -> Any:
-        protocol = build(address)
-        protocol.requestFactory = BoundedRequest
-        return protocol
-
-    factory.buildProtocol = build_bounded
+def bound_bodies() -> None:
+    """Have the requests of every daphne in this process bounded: it has no setting for it, and makes whatever class of
+    request its module names."""
+    http_protocol.WebRequest = BoundedRequest

@@ -21,7 +21,6 @@ from inference.process import EngineGone
 from webtrace.api.hub import Hub
 from webtrace.dispatch import workers
 from webtrace.dispatch.sweep import sweep_and_tell
-from webtrace.ops.request_bodies import bound_bodies
 from webtrace.worker.runner import Runner
 from webtrace.worker.service import make_runners, work
 
@@ -75,7 +74,6 @@ class _Service:
         """Called once the server listens, before the loop runs."""
         if self.server is None or not self.server.listening_addresses:
             return
-        bound_bodies(self.server.http_factory)
         host, port = self.server.listening_addresses[0]
         shown = f"[{host}]" if ":" in host else host
         self._command.stdout.write(f"Listening on http://{shown}:{port}/")
