@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -50,14 +52,14 @@ def storage_problem(error: BaseException | None) -> ErrorBody | None:
     return UNAVAILABLE if state is None or state[:2] in _POSTGRESQL else None
 
 
-async def until_stored(write: Callable[[], Awaitable[T]], complaint: str) -> T:
-    """Try a write until the database takes it. Raises what is no trouble with storage."""
-    wait_s = FIRST_WAIT_S
+async def until_stored(write: Callable[[], Awaitable[T]], complaint: str, *, patience_s: float = math.inf) -> T:
+    """Try a write until the database takes it. Raises what is no trouble with storage, or lasts for `patience_s`."""
+    wait_s, gives_up_at = FIRST_WAIT_S, time.monotonic() + patience_s
     while True:
         try:
             return await write()
         except Exception as failure:
-            if storage_problem(failure) is None:
+            if storage_problem(failure) is None or time.monotonic() > gives_up_at:
                 raise
             logger.error("%s (%s); it is tried again in %.1f s.", complaint, failure, wait_s)
         await asyncio.sleep(wait_s)

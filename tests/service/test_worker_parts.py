@@ -14,6 +14,7 @@ from uuid import UUID
 import pytest
 from channels.layers import InMemoryChannelLayer
 from django.conf import settings
+from django.db import OperationalError
 
 from inference import messages as m
 from inference.process import EngineGone
@@ -212,6 +213,8 @@ class Database:
         self.ending: Ending | None = None
         self.delay_s = 0.0
         self.failures = 0
+        self.failure: Exception = OSError("database is locked")
+        self.refused = ""  # ends with this reason
         self.ours = True
         self.threads: set[int] = set()
         monkeypatch.setattr(log, "append", self._append)
@@ -222,7 +225,7 @@ class Database:
         time.sleep(self.delay_s)
         if self.failures:
             self.failures -= 1
-            raise OSError("database is locked")
+            raise self.failure
 
     def _append(self, writes: list[Write]) -> set[UUID]:
         self._work()
@@ -231,6 +234,8 @@ class Database:
 
     def _end(self, *, lines: list[Line], ending: Ending, **_: Any) -> bool:
         self._work()
+        if ending.finish_reason == self.refused:
+            raise self.failure
         self.lines += lines
         self.ending = ending
         return self.ours
@@ -298,6 +303,44 @@ async def test_a_write_that_fails_is_tried_again(database: Database, hub: Any) -
         one.release("b")
         assert await recorder.finish(one, Ending("stop", "ab"))
     assert [line.number for line in database.lines] == [2, 3, 4]
+
+
+async def test_an_end_that_cannot_be_stored_is_written_as_a_failure(database: Database, hub: Any) -> None:
+    database.refused = "stop"
+    async with recording() as (recorder, one):
+        one.release("a")
+        assert await asyncio.wait_for(recorder.finish(one, Ending("stop", "a", record={"resources": {}})), 10)
+        await until(lambda: hub()[-1].type == "response.failed")
+    end = json.loads(database.lines[-1].text)
+    assert (end["finish_reason"], end["text"], end["error"]["code"]) == ("error", "a", "internal_error")
+    assert database.ending is not None
+    assert database.ending.record == {}
+
+
+async def test_an_end_is_given_up_when_no_way_of_writing_it_works(
+    database: Database, hub: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webtrace.storage_problem.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("webtrace.worker.recorder.END_PATIENCE_S", 0.05)
+    for failure in (OperationalError("the connection is lost"), ValueError("a fault of ours")):
+        async with recording() as (recorder, one):
+            database.failures, database.failure = 10**6, failure
+            assert not await asyncio.wait_for(recorder.finish(one, Ending("stop", "")), 10)
+            assert recorder.recording(one.response_id) is None
+            database.failures = 0
+
+
+async def test_one_end_that_waits_for_storage_keeps_nobody_elses_log_waiting(database: Database, hub: Any) -> None:
+    async with recording() as (recorder, one):
+        database.refused, database.failure = "stop", OperationalError("database or disk is full")
+        finishing = asyncio.create_task(recorder.finish(one, Ending("stop", "")))
+        other = Response(trace=True)
+        first = log.line(other.pk, Place(1, 1), ResponseInProgress, worker_id="w", model="m", fingerprint="f")
+        recorder.open(Taken(other, 1, 0.0, [first]), Stop()).release("b")
+        await until(lambda: database.lines)
+        assert not finishing.done()
+        database.refused = ""
+        assert await asyncio.wait_for(finishing, 10)
 
 
 async def test_the_end_is_told_only_once_it_is_stored(database: Database, hub: Any) -> None:

@@ -141,6 +141,11 @@ def cancel(*, response_id: UUID, reason: FinishReason = "cancelled") -> CancelRe
     return CancelResult(worker_id=job.worker_id)
 
 
+def taken_by(*, worker_id: str) -> list[UUID]:
+    """The responses that a worker computes, as far as the database knows."""
+    return list(Job.objects.filter(worker=worker_id).values_list("pk", flat=True))
+
+
 def cancels_of(*, worker_id: str) -> dict[UUID, FinishReason]:
     """The cancels that stand for a worker's jobs, with the finish reason asked for."""
     asked = Job.objects.filter(worker=worker_id).exclude(cancel_requested="")

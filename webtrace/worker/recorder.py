@@ -15,13 +15,14 @@ from webtrace.conversations import live, log, services
 from webtrace.conversations.services import Ending
 from webtrace.database import DatabaseThread
 from webtrace.dispatch import jobs
-from webtrace.events import ResponseEvent, TextDelta, Usage
-from webtrace.storage_problem import until_stored
+from webtrace.events import ErrorBody, ResponseEvent, TextDelta, Usage
+from webtrace.storage_problem import storage_problem, until_stored
 from webtrace.worker.stop import Stop
 
 logger = logging.getLogger(__name__)
 
-RETRY_S = 0.5
+END_PATIENCE_S = 300.0  # for a database that cannot be used, until a response is given up
+NOT_STORED = ErrorBody("internal_error", "The end of this answer could not be stored; the failure was logged.")
 
 
 class Recording:
@@ -136,34 +137,42 @@ class Recorder:
     async def finish(self, recording: Recording, ending: Ending) -> bool:
         """Write the end. It is published only once it is stored, so whoever hears of it can read it.
 
-        False: the response was no longer ours. A database that fails is tried until somebody else has written an end.
+        False: the response was no longer ours, or it has no end yet. Trouble with storage is waited out for
+        END_PATIENCE_S. An end that fails for any other reason is written as a plain failure instead. Where that fails
+        too, the worker finds the response later among those it does not compute, and interrupts it.
         """
-        place = log.Place(recording.epoch, recording.place.number + 1)
-        end = services.end_line(response_id=recording.response_id, place=place, ending=ending)
+        for end in (ending, Ending("error", recording.text, recording.usage, NOT_STORED)):
+            write = partial(self._end, recording, end)
+            complaint = f"The end of {recording.response_id} could not be written"
+            try:
+                return await until_stored(write, complaint, patience_s=END_PATIENCE_S)
+            except Exception as failure:
+                logger.exception("%s as %s; it is not tried again.", complaint, end.finish_reason)
+                if storage_problem(failure) is not None:
+                    break
+        self._recordings.pop(recording.response_id, None)
+        return False
+
+    async def _end(self, recording: Recording, ending: Ending) -> bool:
+        response_id, epoch = recording.response_id, recording.epoch
+        place = log.Place(epoch, recording.place.number + 1)
+        end = services.end_line(response_id=response_id, place=place, ending=ending)
         async with self._writing:
             lines = [*recording.unlogged, end]
-            write = partial(
-                jobs.end, response_id=recording.response_id, epoch=recording.epoch, lines=lines, ending=ending
-            )
-            while True:
-                try:
-                    ours = await self._database.run(write)
-                    break
-                except Exception:
-                    logger.exception("The end of %s could not be written; trying again.", recording.response_id)
-                    await asyncio.sleep(RETRY_S)
-            self._recordings.pop(recording.response_id, None)
+            ours = await self._database.run(jobs.end, response_id=response_id, epoch=epoch, lines=lines, ending=ending)
+            self._recordings.pop(response_id, None)
         if ours:
-            self.publish(recording.response_id, [end])
+            self.publish(response_id, [end])
         return ours
 
-    async def interrupt(self, recording: Recording, worker_id: str) -> None:
+    async def interrupt(self, response_id: UUID, worker_id: str) -> None:
         """End a response that this worker gives up, exactly as if it had been lost."""
-        await self.write_log()
-        ended = await self._database.run(jobs.interrupt, response_id=recording.response_id, worker_id=worker_id)
-        self._recordings.pop(recording.response_id, None)
+        if response_id in self._recordings:
+            await self.write_log()
+        ended = await self._database.run(jobs.interrupt, response_id=response_id, worker_id=worker_id)
+        self._recordings.pop(response_id, None)
         if ended:
-            self.publish(recording.response_id, list(ended.lines))
+            self.publish(response_id, list(ended.lines))
 
     async def close(self) -> None:
         """Send what is left and let the thread go."""

@@ -196,7 +196,7 @@ class Runner:
         finally:
             del self._holds[taken.response.pk]
         if ending.finish_reason == "worker_lost":
-            await self._recorder.interrupt(recording, self.worker_id)
+            await self._recorder.interrupt(taken.response.pk, self.worker_id)
         else:
             await self._recorder.finish(recording, replace(ending, held_ms=stages.left_out_ms))
 
@@ -226,6 +226,7 @@ class Runner:
                 await self._lease.run(workers.renew, worker_id=self.worker_id, load=self._load())
                 await self._look_for_cancels()
                 await self._look_for_continues()
+                await self._look_for_leftovers()
                 await self._look_for_jobs(waited_s=IMPATIENCE_S)
             except Exception:
                 logger.exception("The lease could not be renewed; trying again.")
@@ -242,6 +243,13 @@ class Runner:
         for asked in await self._lease.run(asked_of, worker_id=self.worker_id):
             if holds := self._holds.get(asked.response_id):
                 holds.go(asked)
+
+    async def _look_for_leftovers(self) -> None:
+        """Interrupt what the database says is computed here and is not: its end could not be written."""
+        for response_id in await self._lease.run(jobs.taken_by, worker_id=self.worker_id):
+            if response_id not in self._stops:  # where it stands from before it is taken until it has ended
+                logger.error("Response %s was left without an end; it is interrupted.", response_id)
+                await self._recorder.interrupt(response_id, self.worker_id)
 
     async def _look_for_jobs(self, *, waited_s: float = 0.0) -> None:
         """Take waiting jobs, as far as there is room. Those that have waited long are taken whoever should have."""
