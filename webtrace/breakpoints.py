@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from webtrace.events import Breakpoint, StepPoint
+from webtrace.client_events import Breakpoint, StepPoint
 from webtrace.stages import STAGES
 
 MAX_BREAKPOINTS = 64

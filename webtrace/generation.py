@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from inference import messages as m
 from inference.text import Tokenizer
-from webtrace import digits, model_summaries, reports, summaries
+from webtrace import digits, model_reports, model_summaries, reports, summaries
 from webtrace.breakpoints import TELLING, stations_of_step
 from webtrace.events import KVState, StepTiming, TraceStep, Usage
 from webtrace.release import OutputGate
@@ -244,11 +244,11 @@ class Generation:
         self._stages.report("stream", summaries.stream(stream), stream.time_to_first_token_ms, duration)
         return ["append", "kv_cache", "detokenize", *(["output_safety"] if safety else []), "stream"]
 
-    def _cache(self, ended: m.Ended, prefilled: m.Prefilled) -> reports.KVCacheReport:
+    def _cache(self, ended: m.Ended, prefilled: m.Prefilled) -> model_reports.KVCacheReport:
         decode_steps = max(0, len(self._token_ids) - 1)
         num_prompt = len(self._request.token_ids)
         read = sum(num_prompt + step for step in range(decode_steps))
-        return reports.KVCacheReport(
+        return model_reports.KVCacheReport(
             block_size=self._ready.block_size,
             num_blocks=ended.num_blocks,
             num_blocks_total=self._ready.num_blocks,
@@ -268,9 +268,9 @@ class Generation:
             events=ended.events,
         )
 
-    def _detokenized(self) -> reports.DetokenizeReport:
+    def _detokenized(self) -> model_reports.DetokenizeReport:
         spoken = [token for token in self._token_ids if not self._tokenizer.is_control(token)]
-        return reports.DetokenizeReport(
+        return model_reports.DetokenizeReport(
             num_tokens=len(self._token_ids),
             num_bytes=sum(len(self._tokenizer.token_bytes(token)) for token in spoken),
             num_characters=len(self._recording.text),

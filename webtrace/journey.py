@@ -22,16 +22,16 @@ from django.db import transaction
 from inference.classifier import Card
 from inference.messages import Generate, Sampling
 from inference.text import TemplateFailed
-from webtrace import events, model_summaries, storage, summaries
+from webtrace import events, model_summaries, outcomes, storage, summaries
 from webtrace.accounts.models import User
 from webtrace.breakpoints import after_stage
-from webtrace.conversations import log, services
+from webtrace.conversations import endings, log, services
 from webtrace.conversations.branching import CannotBranch, given_tokens
+from webtrace.conversations.endings import Ending
 from webtrace.conversations.models import Conversation, Response
-from webtrace.conversations.services import Ending
 from webtrace.dispatch import bell, jobs
 from webtrace.dispatch.routing import Choice
-from webtrace.events import ErrorBody, FinishReason
+from webtrace.events import ErrorBody
 from webtrace.gateway import checks, limits, rejections
 from webtrace.gateway.address import address_group
 from webtrace.gateway.incoming import Incoming
@@ -141,8 +141,8 @@ def _store(
         return response, True
     ending = Ending("refused", "", error=refusal, record={"refused_at_stage": "gateway"})
     place = log.Place(0, numbering.place.number + 1)
-    lines.append(services.end_line(response_id=response.pk, place=place, ending=ending))
-    services.end_response(response_id=response.pk, epoch=0, lines=lines, ending=ending)
+    lines.append(endings.end_line(response_id=response.pk, place=place, ending=ending))
+    endings.end_response(response_id=response.pk, epoch=0, lines=lines, ending=ending)
     return response, True
 
 
@@ -188,17 +188,17 @@ async def run(
     try:
         return await _run(taken.response, routed, tools, recording, stages, holds)
     except PromptTooLong as problem:
-        return _refused_in_worker("prompt", ErrorBody("context_length_exceeded", str(problem), "input"))
+        return outcomes.refused("prompt", ErrorBody("context_length_exceeded", str(problem), "input"))
     except CannotBranch as problem:
-        return _refused_in_worker("prompt", ErrorBody(problem.code, str(problem), problem.field))
+        return outcomes.refused("prompt", ErrorBody(problem.code, str(problem), problem.field))
     except TemplateFailed as problem:
-        return _refused_in_worker("prompt", ErrorBody("invalid_value", str(problem), "input"))
+        return outcomes.refused("prompt", ErrorBody("invalid_value", str(problem), "input"))
     except Stopped:
         return Ending(recording.stop.reason or "cancelled", "")
     except EngineFailed as problem:
-        return _failed(recording, "engine_error", f"The engine could not judge this: {problem}")
+        return outcomes.failed(recording, "engine_error", f"The engine could not judge this: {problem}")
     except EngineLost as problem:
-        return _failed(recording, "engine_lost", f"The engine stopped while it worked on this: {problem}")
+        return outcomes.failed(recording, "engine_lost", f"The engine stopped while it worked on this: {problem}")
 
 
 async def _run(
@@ -223,7 +223,7 @@ async def _run(
         judgement = await _judge_input(account, response, turns.to_judge, tools)
     await holds.after("input_safety")
     if judgement.answer is not None:
-        return _answer_instead(judgement.answer, recording)
+        return outcomes.answered_by_safety(judgement.answer, recording)
     if judgement.amendment is not None:
         with stages.run("prompt") as account:
             prompt = await _assemble(account, tools.assembler, turns, sampling, constraint=judgement.amendment)
@@ -248,7 +248,7 @@ async def _run(
         await generation.follow(progress, partial(tools.engine.proceed, request.response_id))
     if generation.withheld is not None:
         await database_sync_to_async(record_decision)(response_id=response.pk, **generation.withheld._asdict())
-    ending = _ending(response, generation, recording)
+    ending = outcomes.generated(response, generation, recording)
     for reported in generation.report_end(ending.finish_reason):  # stages 22 to 26
         await holds.stand(after_stage(reported))
 
@@ -265,12 +265,6 @@ async def _judge_input(account: Account, response: Response, text: str, tools: T
     await database_sync_to_async(record_decision)(response_id=response.pk, judgement=judgement, text=text)
     summaries.input_safety(account, judgement, text)
     return judgement
-
-
-def _answer_instead(answer: str, recording: Recording) -> Ending:
-    """What safety says in the model's place. No token was computed."""
-    recording.release(answer)
-    return Ending("refusal", answer, record={"refused_at_stage": "input_safety"})
 
 
 async def _assemble(
@@ -307,35 +301,3 @@ def _request(
         breakpoints=holds.breakpoints.steps(),
         given=given,
     )
-
-
-def _ending(response: Response, generation: Generation, recording: Recording) -> Ending:
-    """The end as the engine saw it, or safety. The wait for the first text adds the queue's time to the worker's."""
-    ended, first = generation.ended, generation.time_to_first_token_ms
-    if ended is None:
-        raise EngineLost("it ended without a word")
-    reason: FinishReason
-    if generation.withheld is not None:
-        reason = "content_filter"
-    elif ended.finish == "cancelled":
-        reason = recording.stop.reason or "cancelled"
-    else:
-        reason = ended.finish
-    record = {
-        "token_ids": recording.token_ids,
-        "decoded_prefix": recording.decoded_prefix,
-        "resources": generation.resources,
-        "time_to_first_token_ms": None if first is None else (response.queue_ms or 0.0) + first,
-    }
-    error = ErrorBody("engine_error", ended.error or "The engine could not go on.") if reason == "error" else None
-    return Ending(reason, recording.text, recording.usage, error, record)
-
-
-def _failed(recording: Recording, code: str, message: str) -> Ending:
-    return Ending(
-        "error", recording.text, recording.usage, ErrorBody(code, message), {"token_ids": recording.token_ids}
-    )
-
-
-def _refused_in_worker(stage: str, error: ErrorBody) -> Ending:
-    return Ending("refused", "", error=error, record={"refused_at_stage": stage})

@@ -10,8 +10,8 @@ import msgspec
 from inference import messages as m
 from inference.messages import Sampling
 from inference.text import Tokenizer
+from webtrace import model_reports
 from webtrace import prompt as prompts
-from webtrace import reports
 from webtrace.prompt import Prompt
 from webtrace.summaries import counted, shorten
 from webtrace.timing import Account
@@ -27,7 +27,7 @@ def tokens(account: Account, made: Prompt, tokenizer: Tokenizer) -> None:
     text = "".join(segment.text for segment in made.segments)
     shown = tokenizer.describe(ids[:SHOWN_TOKENS])
     rows = [
-        reports.Piece(position, piece.id, piece.text, piece.kind, source)
+        model_reports.Piece(position, piece.id, piece.text, piece.kind, source)
         for position, (piece, source) in enumerate(zip(shown, prompts.sources(made), strict=False))
     ]
     span = prompts.user_span(made)
@@ -35,7 +35,7 @@ def tokens(account: Account, made: Prompt, tokenizer: Tokenizer) -> None:
         input=f"{len(text):,} characters, {len(text.encode()):,} bytes",
         operation=f"{_splitting(tokenizer)}; yours are tokens {span[0]} to {span[1] - 1}",
         output=f"{len(ids):,} tokens",
-        data=reports.TokensReport(
+        data=model_reports.TokensReport(
             num_tokens=len(ids),
             num_characters=len(text),
             num_bytes=len(text.encode()),
@@ -66,7 +66,7 @@ def token_ids(account: Account, ids: Sequence[int], tokenizer: Tokenizer) -> Non
         input=f"{len(ids):,} tokens",
         operation=f"look each up in a vocabulary of {len(tokenizer):,}",
         output=f"{' '.join(map(str, ids[-8:]))} (the last {min(8, len(ids))})",
-        data=reports.TokenIdsReport(
+        data=model_reports.TokenIdsReport(
             vocabulary=len(tokenizer),
             num_distinct=len(set(ids)),
             smallest=min(ids),
@@ -89,7 +89,7 @@ def model_stage(time: m.StageTime, model: dict[str, Any], prefilled: m.Prefilled
         input=given,
         operation=did,
         output=gave,
-        data=reports.ModelStageReport(
+        data=model_reports.ModelStageReport(
             layers=1 if time.stage == "embeddings" else layers,
             positions=positions,
             multiply_adds=time.multiply_adds,
@@ -181,7 +181,7 @@ def logits(prefilled: m.Prefilled, tokenizer: Tokenizer, width: int) -> Account:
         input=f"the last position's state, {width} numbers",
         operation=f"product with the matrix [{len(tokenizer)}, {width}]",
         output=f"{len(tokenizer):,} logits; the largest, {_number(top[0][2])}, for {shorten(top[0][1])}",
-        data=reports.LogitsReport(
+        data=model_reports.LogitsReport(
             vocabulary=len(tokenizer),
             top=top,
             bottom=named(found["bottom"]),
@@ -203,7 +203,7 @@ def probabilities(step: m.Step) -> Account:
         output=f"{shorten(top[0].text)} has {top[0].raw_probability * 100:.3g} %; entropy {step.entropy:.3g} nats"
         if top
         else "",
-        data=reports.ProbabilitiesReport(top=top, entropy_nats=step.entropy, others_mass=others),
+        data=model_reports.ProbabilitiesReport(top=top, entropy_nats=step.entropy, others_mass=others),
     )
     return account
 
@@ -222,7 +222,7 @@ def sampling(step: m.Step, parameters: Sampling) -> Account:
         else f"{', '.join(_FILTERS.get(row.name, row.name) for row in active)}; draw",
         output=f"{shorten(step.token_text)} (id {step.token}), rank {step.rank}"
         + ("" if left is None or step.ledger.greedy else f", one of {left:,} that were left"),
-        data=reports.SamplingReport(
+        data=model_reports.SamplingReport(
             parameters=msgspec.to_builtins(parameters, str_keys=True),
             seed=parameters.seed or 0,
             ledger=step.ledger,
@@ -240,12 +240,12 @@ def append(num_steps: int, finish_reason: str, stop: str | None) -> Account:
         input=counted(num_steps, "chosen token"),
         operation=f"{counted(num_steps, 'time')}: append, run the network on the new token",
         output=f"ended by {finish_reason.replace('_', ' ')}" + (f" at {shorten(stop)}" if stop else ""),
-        data=reports.AppendReport(num_steps=num_steps, finish_reason=finish_reason, stop=stop),
+        data=model_reports.AppendReport(num_steps=num_steps, finish_reason=finish_reason, stop=stop),
     )
     return account
 
 
-def kv_cache(data: reports.KVCacheReport) -> Account:
+def kv_cache(data: model_reports.KVCacheReport) -> Account:
     account = Account()
     account.say(
         input=f"{data.num_prompt_tokens} prompt positions, {data.num_prefix_tokens} of them already cached",

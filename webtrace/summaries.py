@@ -11,12 +11,12 @@ import msgspec
 
 from inference.messages import Sampling
 from inference.parameters import MAX_BIASES, MAX_STOP_LENGTH, MAX_STOPS
+from webtrace import model_reports, reports
 from webtrace import prompt as prompts
-from webtrace import reports
+from webtrace.client_events import Branch
 from webtrace.conversations.models import Response
 from webtrace.dispatch.routing import Choice
 from webtrace.dispatch.workers import serves
-from webtrace.events import Branch
 from webtrace.gateway.checks import Verdict
 from webtrace.gateway.incoming import Incoming
 from webtrace.prompt import Prompt
@@ -164,7 +164,7 @@ def routing(choice: Choice, response: Response) -> Account:
 # ---------------------------------------------------------------- back to you
 
 
-def detokenize(data: reports.DetokenizeReport) -> Account:
+def detokenize(data: model_reports.DetokenizeReport) -> Account:
     account = Account()
     account.say(
         input=counted(data.num_tokens, "token id"),

@@ -10,10 +10,11 @@ from django.test import Client
 from inference.messages import Sampling
 from webtrace import summaries
 from webtrace.accounts.models import ApiKey, User
-from webtrace.conversations import log, services
+from webtrace.client_events import ResponseCreate
+from webtrace.conversations import endings, log, services
+from webtrace.conversations.endings import Ending
 from webtrace.conversations.models import Response
-from webtrace.conversations.services import Ending
-from webtrace.events import ResponseCreate, ResponseCreated, TextDelta, Usage
+from webtrace.events import ResponseCreated, TextDelta, Usage
 from webtrace.gateway.principal import Principal
 
 PASSWORD = "correct horse battery"
@@ -54,8 +55,8 @@ def make_response(owner: User, text: str = "A political joke.", **message: Any) 
         numbering.line(TextDelta, delta=text),
     ]
     ending = Ending("stop", text, Usage(30, 5, 0))
-    lines.append(services.end_line(response_id=response.pk, place=log.Place(0, 3), ending=ending))
-    assert services.end_response(response_id=response.pk, epoch=0, lines=lines, ending=ending)
+    lines.append(endings.end_line(response_id=response.pk, place=log.Place(0, 3), ending=ending))
+    assert endings.end_response(response_id=response.pk, epoch=0, lines=lines, ending=ending)
     response.refresh_from_db()
     return response
 

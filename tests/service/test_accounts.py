@@ -19,7 +19,7 @@ from webtrace import journey
 from webtrace.accounts.guests import guest_of_session
 from webtrace.accounts.models import ApiKey, User
 from webtrace.accounts.services import merge_guest
-from webtrace.events import ResponseCreate
+from webtrace.client_events import ResponseCreate
 from webtrace.gateway import identity
 from webtrace.gateway.incoming import Incoming
 

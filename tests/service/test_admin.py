@@ -10,13 +10,14 @@ from tests.service.cast import make_response, principal, signed_in, with_key
 from tests.service.work import deltas, make_waiting, make_worker, numbering, take
 from webtrace import journey
 from webtrace.accounts.models import ApiKey, User
-from webtrace.conversations import event_table, log, services
+from webtrace.client_events import ResponseCreate
+from webtrace.conversations import endings, event_table, log, services
+from webtrace.conversations.endings import Ending
 from webtrace.conversations.log import Place, Write
 from webtrace.conversations.models import Response
-from webtrace.conversations.services import Ending
 from webtrace.dispatch import jobs
 from webtrace.dispatch.models import Worker
-from webtrace.events import ResponseCreate, Usage
+from webtrace.events import Usage
 from webtrace.gateway import rejections
 from webtrace.gateway.incoming import Incoming
 from webtrace.safety.models import SafetyDecision
@@ -113,7 +114,7 @@ def test_a_response_is_followed_through_the_log(owner: User, caplog: pytest.LogC
     response = Response.objects.get()
     take(response, make_worker())
     ending = Ending("stop", "a secret answer", Usage(3, 4))
-    end = services.end_line(response_id=response.pk, place=Place(1, 2), ending=ending)
+    end = endings.end_line(response_id=response.pk, place=Place(1, 2), ending=ending)
     assert jobs.end(response_id=response.pk, epoch=1, lines=[end], ending=ending)
     refused = Incoming(
         message=ResponseCreate(event_id="f", input=""), transport="http", frame="{}", headers=(), encrypted=False

@@ -16,6 +16,7 @@ from django.utils import timezone
 from inference.messages import Sampling
 from tests.service.work import MODEL, deltas, make_waiting, make_worker, numbering, take
 from webtrace.accounts.models import User
+from webtrace.client_events import ResponseCreate
 from webtrace.conversations import log, services
 from webtrace.conversations.log import Place, Write
 from webtrace.conversations.models import Message, Response
@@ -23,7 +24,6 @@ from webtrace.dispatch import jobs, routing, workers
 from webtrace.dispatch import sweep as sweeping
 from webtrace.dispatch.models import Job, Worker
 from webtrace.dispatch.sweep import sweep
-from webtrace.events import ResponseCreate
 
 pytestmark = pytest.mark.django_db
 

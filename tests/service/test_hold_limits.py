@@ -14,8 +14,8 @@ from tests.service.test_worker_parts import Database, database, hub, recording, 
 from tests.service.work import make_waiting, make_worker
 from webtrace.accounts.models import User
 from webtrace.breakpoints import Breakpoints, after_stage
+from webtrace.client_events import ResponseCreate, StepPoint
 from webtrace.dispatch import holds
-from webtrace.events import ResponseCreate, StepPoint
 from webtrace.gateway.checks import run_checks
 from webtrace.gateway.incoming import Incoming
 from webtrace.timing import Stages

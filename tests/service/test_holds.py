@@ -14,10 +14,10 @@ from tests.service.test_worker_parts import Database, database, hub, recording, 
 from tests.service.work import make_waiting, make_worker, take
 from webtrace.accounts.models import User
 from webtrace.breakpoints import Breakpoints, after_stage, after_step, parse, problem_with
+from webtrace.client_events import StepPoint
 from webtrace.conversations.models import Response
 from webtrace.dispatch import holds, workers
 from webtrace.dispatch.sweep import sweep
-from webtrace.events import StepPoint
 from webtrace.stages import BY_SLUG
 from webtrace.timing import Stages
 from webtrace.worker.holds import Holds

@@ -16,10 +16,10 @@ from tests.service.cast import make_response
 from tests.service.work import deltas, make_waiting, make_worker, numbering, take
 from webtrace.accounts.models import User
 from webtrace.conversations import live, log
+from webtrace.conversations.endings import Ending, end_line
 from webtrace.conversations.log import START, Line, Place, Write
 from webtrace.conversations.models import EventBatch, Response
 from webtrace.conversations.reader import Reader
-from webtrace.conversations.services import Ending, end_line
 from webtrace.dispatch import jobs
 
 pytestmark = pytest.mark.django_db

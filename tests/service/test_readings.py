@@ -27,6 +27,7 @@ def fresh_minute() -> Iterator[None]:
 
 
 def shared(answer: Response) -> str:
+    assert answer.owner is not None
     return str(signed_in(answer.owner).put(path(answer, "/share")).json()["path"]).replace("/s/", "/api/v1/shared/")
 
 
@@ -62,18 +63,20 @@ def test_a_flood_is_told_the_limit_and_when_to_come_back(
     assert signed_in(stranger).get(path(own, "/events")).status_code == 200, "a budget of their own"
 
 
-def test_a_link_has_its_budget_at_each_address(response: Response, workers: FakeWorkers, settings: Any) -> None:
+def test_a_link_has_its_budget_at_each_address(
+    response: Response, owner: User, workers: FakeWorkers, settings: Any
+) -> None:
     settings.READINGS_PER_MINUTE = 2
-    link, other = shared(response), shared(make_response(response.owner))
+    link, other = shared(response), shared(make_response(owner))
 
     def read(address: str, place: str) -> int:
         return Client(REMOTE_ADDR=place).get(address).status_code
 
     assert [read(f"{link}{rest}", "192.0.2.7") for rest in ("", "/events", "/views/softmax")] == [200, 200, 429]
-    assert signed_in(response.owner).get(f"{link}/events", REMOTE_ADDR="192.0.2.7").status_code == 429
+    assert signed_in(owner).get(f"{link}/events", REMOTE_ADDR="192.0.2.7").status_code == 429
     assert read(link, "192.0.2.8") == 200
     assert [read(other, "192.0.2.7") for _ in range(3)] == [200, 200, 429]
-    third = shared(make_response(response.owner))
+    third = shared(make_response(owner))
     assert [read(third, "192.0.2.7") for _ in range(2)] == [200, 429], "of eight for one address, seven were spent"
 
 
@@ -89,7 +92,7 @@ def test_new_guests_of_an_address_are_no_new_budgets(guest: User, settings: Any)
 def test_a_window_moves_and_what_it_left_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     storage, now = ProcessStorage(), time.time()
     monkeypatch.setattr(memory_budgets, "MOST_KEYS", 2)
-    monkeypatch.setattr(memory_budgets.time, "time", lambda: now)
+    monkeypatch.setattr("webtrace.gateway.memory_budgets.time.time", lambda: now)
     assert [storage.acquire_entry("a", 2, 60) for _ in range(3)] == [True, True, False]
     assert storage.get_moving_window("a", 2, 60) == (now, 2)
     now += 61

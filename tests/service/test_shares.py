@@ -17,12 +17,13 @@ from tests.service.test_api_views import BODY, make_worker
 from webtrace import summaries
 from webtrace.accounts.models import User
 from webtrace.api.trace_file import TraceFile
-from webtrace.conversations import log, services
+from webtrace.client_events import ResponseCreate
+from webtrace.conversations import endings, log, services
+from webtrace.conversations.endings import Ending
 from webtrace.conversations.models import Response, Share
-from webtrace.conversations.services import Ending
 from webtrace.dispatch import bell
 from webtrace.dispatch.views import ViewResult
-from webtrace.events import FinishReason, ResponseCreate, ResponseCreated, TraceStage, Usage
+from webtrace.events import FinishReason, ResponseCreated, TraceStage, Usage
 
 SECRETS = ("owner-of-it", "browser/7.7", "/admin/", "17 of 20")
 STAGES: dict[str, dict[str, Any]] = {
@@ -68,8 +69,8 @@ def traced(owner: User, reason: FinishReason = "stop") -> Response:
         lines.append(line)
     ending = Ending(reason, "A joke.", Usage(30, 5, 0))
     place = log.Place(0, numbering.place.number + 1)
-    lines.append(services.end_line(response_id=response.pk, place=place, ending=ending))
-    assert services.end_response(response_id=response.pk, epoch=0, lines=lines, ending=ending)
+    lines.append(endings.end_line(response_id=response.pk, place=place, ending=ending))
+    assert endings.end_response(response_id=response.pk, epoch=0, lines=lines, ending=ending)
     Response.objects.filter(pk=response.pk).update(fingerprint="f1", worker_id="w1")
     response.refresh_from_db()
     return response

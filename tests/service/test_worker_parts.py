@@ -20,9 +20,9 @@ from inference import messages as m
 from inference.process import EngineGone
 from tests.service.work import ready
 from webtrace.conversations import live, log
+from webtrace.conversations.endings import Ending
 from webtrace.conversations.log import Line, Place, Write
 from webtrace.conversations.models import Response
-from webtrace.conversations.services import Ending
 from webtrace.dispatch import jobs
 from webtrace.dispatch.jobs import Taken
 from webtrace.events import ResponseInProgress

@@ -7,12 +7,13 @@ from uuid import UUID, uuid4
 from inference.messages import Ready, Sampling
 from webtrace import summaries
 from webtrace.accounts.models import User
+from webtrace.client_events import ResponseCreate
 from webtrace.conversations import log, services
 from webtrace.conversations.log import Line, Numbering
 from webtrace.conversations.models import Response
 from webtrace.dispatch import jobs, workers
 from webtrace.dispatch.models import Worker
-from webtrace.events import ResponseCreate, ResponseCreated, TextDelta
+from webtrace.events import ResponseCreated, TextDelta
 
 MODEL = {
     "name": "tiny", "architecture": "llama", "n_layers": 2, "n_heads": 2, "n_kv_heads": 1, "head_width": 4, "width": 8,

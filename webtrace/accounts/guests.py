@@ -60,7 +60,7 @@ def guest_of_session(session_key: str) -> User | None:
         Session.objects.get_or_create(session_key=session_key, defaults=empty)
         Session.objects.select_for_update().get(session_key=session_key)
         store = SessionStore(session_key)
-        if user := User.objects.filter(pk=store.get(SESSION_KEY)).first():
+        if SESSION_KEY in store and (user := User.objects.filter(pk=store[SESSION_KEY]).first()):
             return user
         guest = User(username=f"guest-{secrets.token_hex(6)}", is_guest=True)
         guest.set_unusable_password()

@@ -13,7 +13,7 @@ import numpy as np
 import safetensors.numpy
 
 from inference.query import parse_query
-from webtrace import events
+from webtrace import client_events, events
 from webtrace.api.database import in_database
 from webtrace.api.http import Problem
 from webtrace.api.views import fetch
@@ -44,7 +44,7 @@ class WatchedHead:
         self._newest = 0
         self._grown = asyncio.Event()
 
-    def watch(self, response: Response, message: events.TraceWatch) -> None:
+    def watch(self, response: Response, message: client_events.TraceWatch) -> None:
         """Instead of what was watched before; without a layer and head, nothing. Raises QueryError."""
         if self._task is not None:
             self._task.cancel()

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 from django.conf import settings
 
-from webtrace.events import ClientMessage, SocketError
+from webtrace.client_events import ClientMessage
+from webtrace.events import SocketError
 
 T = TypeVar("T")
 

@@ -21,11 +21,12 @@ from webtrace.api.frames import MAX_NAME
 from webtrace.api.http import Problem, identify, read_body
 from webtrace.api.hub import Hub
 from webtrace.api.openai_types import FINISH, MAX_TOP_LOGPROBS, ChatRequest, token_logprobs
+from webtrace.client_events import ResponseCreate
 from webtrace.conversations.log import Line, Place
 from webtrace.dispatch import workers
 from webtrace.dispatch.cancel import cancel_response
 from webtrace.dispatch.models import Worker
-from webtrace.events import END_TYPES, ErrorBody, ResponseCreate
+from webtrace.events import END_TYPES, ErrorBody
 from webtrace.gateway.incoming import Incoming, shown_headers
 from webtrace.gateway.origin import is_encrypted
 from webtrace.gateway.principal import Principal

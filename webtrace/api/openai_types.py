@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from inference.messages import Sampling
-from webtrace.events import InputMessage, Role
+from webtrace.client_events import InputMessage, Role
 
 FinishReason = Literal["stop", "length", "content_filter"]
 FINISH: dict[str, FinishReason] = {

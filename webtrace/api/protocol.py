@@ -9,10 +9,11 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from inference.query import ASKED
-from webtrace import events, reports
+from webtrace import client_events, events
+from webtrace.stage_reports import REPORTS
 from webtrace.stages import STAGES
 
-TO_SERVER: tuple[type[msgspec.Struct], ...] = get_args(events.ClientMessage)
+TO_SERVER: tuple[type[msgspec.Struct], ...] = get_args(client_events.ClientMessage)
 TO_CLIENT: tuple[type[msgspec.Struct], ...] = get_args(events.ServerMessage)
 CLOSE_CODES = {
     events.CLOSE_BAD_FRAMES: "one unreadable frame after another",
@@ -29,7 +30,7 @@ CLOSE_CODES = {
 def asyncapi() -> dict[str, Any]:
     """The AsyncAPI document of the WebSocket."""
     _, components = msgspec.json.schema_components(
-        [events.ClientMessage, events.ServerMessage, *set(reports.REPORTS.values())],
+        [client_events.ClientMessage, events.ServerMessage, *set(REPORTS.values())],
         ref_template="#/components/schemas/{name}",
     )
     messages = {
@@ -60,7 +61,7 @@ def document() -> str:
     parts += ["## Server to client\n", _EVENTS, *map(_section, TO_CLIENT), _ends(), _closes()]
     parts += ["## Views\n", _VIEWS + _views()]
     parts += ["## What the stages report\n", _REPORTS, *map(_stage, STAGES)]
-    shown = {kind for kind in reports.REPORTS.values()}
+    shown = {kind for kind in REPORTS.values()}
     nested = [kind for kind in _named_in([*TO_SERVER, *TO_CLIENT, *shown]) if kind not in {*TO_SERVER, *TO_CLIENT}]
     parts += ["## Types\n", *(_section(kind, heading=kind.__name__) for kind in nested)]
     return "\n".join(parts).rstrip() + "\n"
@@ -68,8 +69,9 @@ def document() -> str:
 
 _HEAD = """# The wire
 
-Generated from `webtrace/events.py`, `webtrace/reports.py` and `inference/query.py` by `manage.py protocol`; change
-those and run it again. The same as AsyncAPI with JSON Schema: `GET /api/v1/schema`.
+Generated from `webtrace/client_events.py`, `webtrace/events.py`, the reports that `webtrace/stage_reports.py` names and
+`inference/query.py` by `manage.py protocol`; change those and run it again. The same as AsyncAPI with JSON Schema:
+`GET /api/v1/schema`.
 
 The WebSocket is at `/ws/v1/`. Frames are JSON text. A browser sends its session cookie and an exact `Origin`; a program
 sends `Authorization: Bearer <key>`. A frame that cannot be read gets an `error` that names the field, and the
@@ -78,7 +80,8 @@ connection lives on. A readable `response.create` always becomes a response, eve
 _HTTP = """## HTTP
 
 By session (writes need the `csrftoken` cookie's value as `X-CSRFToken`) or by key. Errors are
-`{"error": {code, message, field?, retry_after?}}`. What is not yours does not exist: 404.
+`{"error": {code, message, field?, retry_after?}}`. What is not yours does not exist: 404. Views, pages of events and
+exports are readings, of which a user, and a share link at one address, has so many a minute; past them: 429.
 
 - `GET /api/v1/me`: who is asking, and what they may still ask for in this hour.
 - `GET /api/v1/conversations?search=&before=&limit=`: `{conversations, next}`, newest first; `next` is the `before`
@@ -131,7 +134,7 @@ def _section(kind: type[msgspec.Struct], heading: str | None = None) -> str:
 
 
 def _stage(stage: Any) -> str:
-    kind = reports.REPORTS[stage.slug]
+    kind = REPORTS[stage.slug]
     number = "–" if stage.number is None else stage.number
     return f"- {number} `{stage.slug}`: `{kind.__name__}`"
 

@@ -25,6 +25,14 @@ from webtrace.api.outbox import Outbox
 from webtrace.api.transport import WriteGate, answer_breaches, send_close_frame
 from webtrace.api.watch import Watch
 from webtrace.breakpoints import LARGEST_STEP, parse, problem_with
+from webtrace.client_events import (
+    ClientMessage,
+    ResponseCancel,
+    ResponseContinue,
+    ResponseCreate,
+    ResponseResume,
+    TraceWatch,
+)
 from webtrace.conversations import selectors
 from webtrace.conversations.log import Line, Place
 from webtrace.conversations.models import Response
@@ -130,19 +138,19 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
             error = storage_problem(failure) or FAILED
             self._tell(events.SocketError(error.code, error.message, None, message.event_id, error.retry_after))
 
-    async def _handle(self, message: events.ClientMessage, frame: str) -> None:
+    async def _handle(self, message: ClientMessage, frame: str) -> None:
         match message:
-            case events.ResponseCreate():
+            case ResponseCreate():
                 await self._create(message, frame)
-            case events.ResponseCancel():
+            case ResponseCancel():
                 response = await self._response(message)
                 await cancel_response(response.pk)
-            case events.ResponseResume():
+            case ResponseResume():
                 response = await self._response(message)
                 await self._resume(response, message)
-            case events.ResponseContinue():
+            case ResponseContinue():
                 await self._continue(message)
-            case events.TraceWatch():
+            case TraceWatch():
                 response = await self._response(message)
                 try:
                     self._head.watch(response, message)
@@ -151,7 +159,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     # ------------------------------------------------------------ what the client asks for
 
-    async def _create(self, message: events.ResponseCreate, frame: str) -> None:
+    async def _create(self, message: ResponseCreate, frame: str) -> None:
         principal = await self.credential.certain()
         if len(self._watches) >= MAX_WATCHES:
             raise UnreadableFrame(
@@ -172,14 +180,14 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
             error = outcome.error
             self._tell(events.SocketError(error.code, error.message, error.field, message.event_id, error.retry_after))
 
-    async def _continue(self, message: events.ResponseContinue) -> None:
+    async def _continue(self, message: ResponseContinue) -> None:
         if message.until not in ("next", "end"):
             try:
                 parse(message.until)
             except ValueError as problem:
                 raise UnreadableFrame("invalid_value", f"until: {problem}.", "until", message.event_id) from None
-        if problem := problem_with(message.breakpoints or (), LARGEST_STEP):
-            raise UnreadableFrame("invalid_value", problem.message, problem.field, message.event_id)
+        if wrong := problem_with(message.breakpoints or (), LARGEST_STEP):
+            raise UnreadableFrame("invalid_value", wrong.message, wrong.field, message.event_id)
         response = await self._response(message)
         try:
             await holds.continue_response(response.pk, message.until, message.breakpoints)
@@ -188,9 +196,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
         except holds.Passed as problem:
             raise UnreadableFrame("invalid_value", f"until: {problem}", "until", message.event_id) from None
 
-    async def _response(
-        self, message: events.ResponseCancel | events.ResponseResume | events.ResponseContinue | events.TraceWatch
-    ) -> Response:
+    async def _response(self, message: ResponseCancel | ResponseResume | ResponseContinue | TraceWatch) -> Response:
         """The principal's response this message names."""
         principal = await self.credential.certain()
         try:
@@ -201,7 +207,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
                 "not_found", "There is no such response of yours.", "response_id", message.event_id
             ) from None
 
-    async def _resume(self, response: Response, message: events.ResponseResume) -> None:
+    async def _resume(self, response: Response, message: ResponseResume) -> None:
         for field in ("epoch", "after"):
             if not 0 <= getattr(message, field) < 2**31:
                 raise UnreadableFrame(

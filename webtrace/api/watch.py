@@ -11,9 +11,9 @@ from uuid import UUID
 
 from webtrace.api.database import in_database
 from webtrace.conversations import log
+from webtrace.conversations.endings import Ending, end_line
 from webtrace.conversations.log import Line, Place
 from webtrace.conversations.reader import Reader
-from webtrace.conversations.services import Ending, end_line
 from webtrace.events import ErrorBody
 
 logger = logging.getLogger(__name__)

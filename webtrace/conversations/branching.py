@@ -6,9 +6,9 @@ from uuid import UUID
 
 from inference.text import Tokenizer
 from webtrace.accounts.models import User
+from webtrace.client_events import Branch, ResponseCreate
 from webtrace.conversations import selectors
 from webtrace.conversations.models import Response
-from webtrace.events import Branch, ResponseCreate
 
 
 class CannotBranch(ValueError):

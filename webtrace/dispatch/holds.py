@@ -16,10 +16,10 @@ from django.db.models.functions import Now
 
 from webtrace.accounts.models import User
 from webtrace.breakpoints import Station, after_stage, from_json, parse
+from webtrace.client_events import Breakpoint
 from webtrace.conversations.models import Response
 from webtrace.dispatch import bell
 from webtrace.dispatch.models import Job
-from webtrace.events import Breakpoint
 
 
 class NotHeld(ValueError):

@@ -12,9 +12,9 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models.functions import Now
 
-from webtrace.conversations import log, services
+from webtrace.conversations import endings, log
+from webtrace.conversations.endings import Ending
 from webtrace.conversations.models import Response
-from webtrace.conversations.services import Ending
 from webtrace.dispatch.models import Job, Worker
 from webtrace.events import FinishReason, ResponseInProgress, ResponseQueued, Usage
 
@@ -170,7 +170,7 @@ def interrupt(*, response_id: UUID, worker_id: str) -> Told | None:
 @transaction.atomic
 def end(*, response_id: UUID, epoch: int, lines: Sequence[log.Line], ending: Ending) -> bool:
     """Write a response's last lines and its end, and drop its job. False: the epoch was no longer ours."""
-    if not services.end_response(response_id=response_id, epoch=epoch, lines=lines, ending=ending):
+    if not endings.end_response(response_id=response_id, epoch=epoch, lines=lines, ending=ending):
         return False
     Job.objects.filter(pk=response_id).delete()
     return True
@@ -184,7 +184,7 @@ def _end(response: Response, epoch: int, ending: Ending, *, last: int = 0) -> To
         Usage(response.num_prompt_tokens, response.num_answer_tokens, response.num_prefix_tokens),
     )
     place = log.Place(epoch, log.last_number(response.pk, epoch) + 1)
-    lines = [services.end_line(response_id=response.pk, place=place, ending=ending, last=last)]
+    lines = [endings.end_line(response_id=response.pk, place=place, ending=ending, last=last)]
     if not end(response_id=response.pk, epoch=epoch, lines=lines, ending=ending):
         raise RuntimeError(f"Response {response.pk} ended although its row was locked.")
     return Told(response.pk, lines)

@@ -17,12 +17,13 @@ from django.utils import timezone
 
 import inference.parameters
 from webtrace import breakpoints
+from webtrace.client_events import ResponseCreate
 from webtrace.conversations import branching
 from webtrace.conversations.models import Conversation, Message, Response
 from webtrace.conversations.services import ROOT, inputs
 from webtrace.dispatch import holds, workers
 from webtrace.dispatch.models import Worker
-from webtrace.events import ErrorBody, ResponseCreate
+from webtrace.events import ErrorBody
 from webtrace.gateway import limits
 from webtrace.gateway.address import address_group
 from webtrace.gateway.incoming import Incoming

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
-from webtrace.events import ResponseCreate
+from webtrace.client_events import ResponseCreate
 from webtrace.reports import Header, RequestReport
 
 SHOWN_FRAME_BYTES = 16_000

@@ -11,8 +11,8 @@ from uuid import UUID
 import msgspec
 from django.conf import settings
 
-from webtrace.conversations import live, log, services
-from webtrace.conversations.services import Ending
+from webtrace.conversations import endings, live, log
+from webtrace.conversations.endings import Ending
 from webtrace.database import DatabaseThread
 from webtrace.dispatch import jobs
 from webtrace.events import ErrorBody, ResponseEvent, TextDelta, Usage
@@ -156,7 +156,7 @@ class Recorder:
     async def _end(self, recording: Recording, ending: Ending) -> bool:
         response_id, epoch = recording.response_id, recording.epoch
         place = log.Place(epoch, recording.place.number + 1)
-        end = services.end_line(response_id=response_id, place=place, ending=ending)
+        end = endings.end_line(response_id=response_id, place=place, ending=ending)
         async with self._writing:
             lines = [*recording.unlogged, end]
             ours = await self._database.run(jobs.end, response_id=response_id, epoch=epoch, lines=lines, ending=ending)

@@ -20,8 +20,8 @@ from inference.messages import Ready
 from inference.text import ChatTemplate, Tokenizer
 from webtrace import journey
 from webtrace.breakpoints import Breakpoints, from_json
+from webtrace.conversations.endings import Ending
 from webtrace.conversations.models import Response
-from webtrace.conversations.services import Ending
 from webtrace.database import DatabaseThread
 from webtrace.dispatch import bell, jobs, routing, workers
 from webtrace.dispatch.holds import asked_of

@@ -14,7 +14,7 @@ PATH = settings.BASE_DIR / "docs" / "protocol.md"
 
 
 class Command(BaseCommand):
-    help = "Write docs/protocol.md from webtrace/events.py and webtrace/reports.py."
+    help = "Write docs/protocol.md from the types of the wire."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--check", action="store_true", help="Write nothing; fail when the document is stale.")
