@@ -67,7 +67,10 @@ ASKED: dict[str, Asked] = {
     ),
     "probabilities": Asked((*_PLACE, "token", "top"), "the softmax over the whole vocabulary"),
     "what_if": Asked((*_PLACE, *CHOICE), "the token that other sampling settings would have chosen"),
-    "kv_cache": Asked((*_PLACE, "top"), "logits with the cache against the same without"),
+    "kv_cache": Asked(
+        (*_PLACE, "everywhere", "top"),
+        "logits with the cache against the same from rows computed again; `everywhere`: from all tokens read again",
+    ),
     "sentence": Asked((), "the user's message as the one vector by which retrieval would compare it"),
     "statements": Asked((), "how probable the model finds the last word of some statements, false and true"),
     "training": Asked((), "one step of training on a throw-away copy of the model: loss, gradients, loss after"),

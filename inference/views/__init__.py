@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 
 from inference.query import Query
-from inference.views import ablation, attention, attribution, contextual, maps, output, states, what_if
+from inference.views import ablation, attention, attribution, contextual, kv_cache, maps, output, states, what_if
 from inference.views.rebuild import rebuild
 from inference.views.trace import Agreement, Trace
 from inference.views.view import View
@@ -36,7 +36,7 @@ _DERIVED: dict[str, Callable[[Trace, Query], View]] = {
     "ablation": ablation.ablation,
     "probabilities": output.probabilities,
     "what_if": what_if.what_if,
-    "kv_cache": output.kv_cache,
+    "kv_cache": kv_cache.kv_cache,
     "contextual": contextual.contextual,
 }
 VIEWS: dict[str, Callable[[Trace, Query], View]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +21,7 @@ from inference.model.attention import (
 )
 from inference.model.decoder import Decoder
 from inference.model.qkv import QKV
-from inference.views.trace import WEIGHED_AT_ONCE, Trace
+from inference.views.trace import WEIGHED_AT_ONCE, Trace, no_pause
 
 
 @dataclass(frozen=True)
@@ -94,20 +95,29 @@ def mixed_at(trace: Trace, layer: int, position: int) -> Tensor:
     product behind it rounds to eight binary digits, and would make a last bit's difference one of a third of a percent.
     """
     config, (start, stop) = trace.decoder.config, trace.pass_of(position)
+    pause = trace.pause if (stop - start) * stop > WEIGHED_AT_ONCE else no_pause
     q = project(trace, layer, start, stop).q
+    pause()
     keys, values = trace.keys_and_values(layer, stop)
     mixed = []
     for shared in range(config.n_kv_heads):
         own = slice(shared * config.heads_per_kv_head, (shared + 1) * config.heads_per_kv_head)
-        rows = weigh(config, layer, q[:, own], keys[shared, None], values[shared, None], start)
+        rows = weigh(config, layer, q[:, own], keys[shared, None], values[shared, None], start, pause=pause)
         mixed.append(rows.mixed()[position - start, None])
-        if (stop - start) * stop > WEIGHED_AT_ONCE:
-            trace.pause()
+        pause()
     return torch.cat(mixed, dim=-1)
 
 
 def weigh(
-    config: ModelConfig, layer: int, q: Tensor, keys: Tensor, values: Tensor, start: int, *, head: int | None = None
+    config: ModelConfig,
+    layer: int,
+    q: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    start: int,
+    *,
+    head: int | None = None,
+    pause: Callable[[], None] = no_pause,
 ) -> Rows:
     """A layer's queries [positions, n_heads, head_width] from position start on, against keys and values
     [n_kv_heads, keys, head_width] from position 0 on; for one head or for all that are given."""
@@ -118,9 +128,12 @@ def weigh(
         shared = head // config.heads_per_kv_head
         queries, keys, values = q[None, :, head], keys[shared : shared + 1], values[shared : shared + 1]
     raw = dot_products(queries, keys).view(-1, count, num_keys)
+    pause()
     scaled = scale(raw, config.score_divisor)
+    pause()
     allowed = causal_mask(start, count, num_keys, raw.device, window=config.layers[layer].window)
     masked = apply_mask(scaled, allowed)
+    pause()
     return Rows(raw, scaled, masked, softmax(masked), allowed, values)
 
 

@@ -1,8 +1,6 @@
-"""Stages 19, 20 and 23: logits, what the layers already knew of them, probabilities, and the cache put to the test."""
+"""Stages 19 and 20: logits, what the layers already knew of them, and probabilities."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -10,7 +8,6 @@ from torch import Tensor
 from inference.model.attention import softmax
 from inference.query import Query, within
 from inference.views.derive import entropy
-from inference.views.rebuild import rebuild
 from inference.views.trace import ROWS_AT_ONCE, Trace
 from inference.views.view import View, array
 
@@ -107,28 +104,4 @@ def probabilities(trace: Trace, query: Query) -> View:
         num_others=len(row) - count,
         largest_logit=float(largest),
         exponential_sum=float((row - largest).double().exp().sum()),
-    )
-
-
-def kv_cache(trace: Trace, query: Query) -> View:
-    """The logits as recorded against the same read in one go, as a prompt, nothing of the run reused.
-
-    Packed kernels round activations to bfloat16, where a last-bit difference of the order of sums can grow.
-    cached_logits and uncached_logits [top] of the recorded best; the largest difference over the whole vocabulary.
-    """
-    position, count = trace.position(query), trace.top(query)
-    cached = logits_at(trace, position)
-    as_prompt = replace(trace, num_prompt_tokens=position + 1, num_computed=position + 1)
-    uncached = logits_at(rebuild(as_prompt), position)
-    top = cached.topk(count)
-    return trace.view(
-        "kv_cache",
-        {"cached_logits": array(top.values), "uncached_logits": array(uncached[top.indices])},
-        position,
-        top_ids=top.indices.tolist(),
-        largest_difference=float((cached - uncached).abs().max()),
-        same_top_token=int(cached.argmax()) == int(uncached.argmax()),
-        kv_bytes_per_token=trace.cache.bytes_per_token,
-        residual_bytes_per_token=trace.residuals.bytes_per_token,
-        kv_bytes=trace.cache.bytes_per_token * trace.length,
     )

@@ -166,6 +166,23 @@ def opened(stage: Locator, part: str) -> Locator:
     return section
 
 
+def test_the_cache_is_tested_by_its_inputs_and_on_request_by_a_run_without_it(journey: Journey) -> None:
+    stage = open_at(journey, "kv_cache")
+    asked: dict[str, Any] = {"step": len(journey.steps) - 1, "top": 5}
+    for query, proof in (
+        ({}, "every kept row is what its layer's input gives"),
+        ({"everywhere": "true"}, "in one piece"),
+    ):
+        info, tensors = journey.view("kv_cache", **asked, **query)
+        expect(stage).to_contain_text(proof)
+        for name in ("largest_difference", "largest_row_difference"):
+            assert shown(stage, name) == info[name]
+        for token, logit in zip(info["top_ids"], tensors["uncached_logits"].tolist(), strict=True):
+            assert shown(stage, f"uncached-{token}") == logit
+        stage.locator("[data-focus=proof]").click()
+    expect(stage.get_by_role("button", name="Read the whole text again")).to_be_visible()
+
+
 def test_a_head_switched_off_shows_what_the_service_computes_without_it(journey: Journey) -> None:
     stage = open_at(journey, "heads")
     part = opened(stage, "ablation")

@@ -128,7 +128,9 @@ def test_gguf_computes_what_the_other_library_computes(case: Case, model: Any, t
     assert torch.allclose(our_logits(load_checkpoint(path)), expected_logits(model), atol=1e-4, rtol=0)
 
 
-def test_the_parts_of_a_logit_add_up_and_can_be_off(case: Case, model: Any, tmp_path: Path) -> None:
+def test_parts_add_up_and_can_be_off_and_kept_rows_are_what_their_inputs_give(
+    case: Case, model: Any, tmp_path: Path
+) -> None:
     """Whatever the layers do beside the plain: biases, norms of updates, windows, scaled embeddings."""
     model.save_pretrained(tmp_path)
     decoder = Decoder.load(load_checkpoint(tmp_path), device="cpu", kernel="float32")
@@ -146,3 +148,6 @@ def test_the_parts_of_a_logit_add_up_and_can_be_off(case: Case, model: Any, tmp_
         assert torch.allclose(torch.from_numpy(bare.tensors["logits"]), alone[bare.info["token_ids"]], atol=1e-5)
         off = VIEWS["ablation"](trace, Query(step=1, feed_forwards="0", everywhere=everywhere)).info
         assert off["divergence"] > 0
+    kept = VIEWS["kv_cache"](trace, Query(step=1)).info
+    assert kept["largest_row_difference"] == 0
+    assert kept["largest_difference"] <= 1e-5

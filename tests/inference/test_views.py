@@ -217,16 +217,67 @@ def test_grid_of_heads_pools_their_maps(run: Run) -> None:
     assert view.info["colour_maximum"] == pytest.approx(max(maps), abs=1e-5)
 
 
-def test_cached_and_uncached_logits_agree(any_run: Run) -> None:
+def test_kept_rows_are_what_their_inputs_give(any_run: Run) -> None:
+    """A decoded position attended alone in the run too, so that all is the same to the last bit; one of the prompt
+    among a cut's rows."""
     view = any_run.view("kv_cache", step=STEPS)
-    fresh = new_sequence(any_run.trace.decoder, num_blocks=1).feed(any_run.trace.token_ids[: LAST + STEPS + 1])
+    assert (view.info["largest_difference"], view.info["largest_row_difference"]) == (0, 0)
+    row = any_run.logits[STEPS]
+    for name in ("cached_logits", "uncached_logits"):
+        assert torch.equal(row[view.info["top_ids"]], torch.from_numpy(view.tensors[name]))
+    assert view.info["kv_bytes_per_token"] == 30 * 2 * 3 * 64 * 4
+    for position in (LAST, 5, 0):
+        info = any_run.view("kv_cache", position=position).info
+        assert info["largest_row_difference"] == 0
+        assert info["largest_difference"] < (1e-3 if any_run.trace.decoder.plan.linear == "float32" else 1.0)
+        assert info["same_top_token"]
+
+
+def test_rows_computed_again_are_the_captured_ones(any_run: Run) -> None:
+    """What stands in the cache is compared and not read: the products of the run give the same rows."""
+    trace, config = any_run.trace, any_run.trace.decoder.config
+    blank = KVCache(config, trace.cache.num_blocks)
+    info = any_run.view("kv_cache", step=STEPS).info
+    of_nothing = VIEWS["kv_cache"](replace(trace, cache=blank), Query(step=STEPS)).info
+    assert of_nothing["largest_difference"] == info["largest_difference"]  # of the logits: the cache was not read
+    largest = 0.0
+    for layer in range(config.n_layers):
+        gave = any_run.products[layer, "attention.qkv"].gave[:, config.query_width :].view(trace.length, 2, 3, -1)
+        turns = trace.decoder.turns[config.layers[layer].rotary]
+        keys = torch.view_as_complex(gave[:, 0].reshape(trace.length, 3, -1, 2)) * turns[: trace.length]
+        largest = max(largest, float(torch.view_as_real(keys).abs().max()), float(gave[:, 1].abs().max()))
+    assert of_nothing["largest_row_difference"] == pytest.approx(largest, abs=1e-4)
+
+
+def test_a_changed_row_and_a_changed_input_are_both_seen(run: Run) -> None:
+    trace = run.trace
+    slot = trace.cache.slots(trace.blocks, 7, 8)
+    changed = KVCache(trace.decoder.config, trace.cache.num_blocks)
+    changed.rows.copy_(trace.cache.rows)
+    changed.rows[14, 2, slot] += 0.5
+    info = VIEWS["kv_cache"](replace(trace, cache=changed), Query(step=STEPS)).info
+    assert info["largest_row_difference"] == pytest.approx(0.5)
+    assert info["largest_difference"] == 0
+    residuals = ResidualPool(trace.decoder.config, trace.residuals.num_blocks)
+    residuals.rows.copy_(trace.residuals.rows)
+    residuals.rows[14:20, slot] *= -1
+    info = VIEWS["kv_cache"](replace(trace, residuals=residuals), Query(step=STEPS)).info
+    assert info["largest_row_difference"] > 1
+    assert info["largest_difference"] > 0.1
+
+
+def test_a_run_without_a_cache_agrees(any_run: Run) -> None:
+    trace = any_run.trace
+    view = any_run.view("kv_cache", step=STEPS, everywhere=True)
+    sequence = new_sequence(trace.decoder, num_blocks=1)
+    fresh = sequence.feed(trace.token_ids[: LAST + STEPS + 1])
     difference = float((fresh - any_run.logits[STEPS]).abs().max())
     assert view.info["largest_difference"] == pytest.approx(difference)
-    assert difference < (1e-3 if any_run.trace.decoder.plan.linear == "float32" else 1.0)
+    assert difference < (1e-3 if trace.decoder.plan.linear == "float32" else 1.0)
     assert view.info["same_top_token"] == bool(fresh.argmax() == any_run.logits[STEPS].argmax())
-    assert view.info["kv_bytes_per_token"] == 30 * 2 * 3 * 64 * 4
-    row = any_run.logits[STEPS]
-    assert torch.equal(row[view.info["top_ids"]], torch.from_numpy(view.tensors["cached_logits"]))
+    slots = trace.cache.slots(trace.blocks, 0, trace.length)
+    rows = (sequence.cache.rows[:, :, : trace.length] - trace.cache.rows[:, :, slots]).abs().max()
+    assert view.info["largest_row_difference"] == pytest.approx(float(rows))
 
 
 def test_an_evicted_response_is_rebuilt_bit_by_bit(any_run: Run) -> None:
@@ -273,13 +324,27 @@ def test_a_map_of_one_token_still_has_a_colour_range(decoder_float32: Decoder) -
         assert info["colour_leaves_out"] is None
 
 
-@pytest.mark.parametrize("slug", [slug for slug in VIEWS if slug != "kv_cache"])
+@pytest.mark.parametrize("slug", VIEWS)
 def test_no_view_of_a_long_response_passes_a_mebibyte(decoder_float32: Decoder, slug: str) -> None:
     blocks = range(17)
     cache, residuals = KVCache(decoder_float32.config, 17), ResidualPool(decoder_float32.config, 17)
     trace = Trace(decoder_float32, cache, residuals, blocks, [5] * 1088, 1080, num_computed=1088)
     query = Query(top=100, heads="29:0")
     assert len(VIEWS[slug](replace(trace, other=trace), query).to_bytes()) < 1 << 20
+
+
+@pytest.mark.parametrize("slug", ["feed_forward", "residual_norm", "heads"])
+def test_a_position_of_a_long_prompt_is_looked_into_in_pieces(decoder_float32: Decoder, slug: str) -> None:
+    """Its whole cut attends with it: it pauses after the projection and every step of a key head's attention."""
+    cache, residuals = KVCache(decoder_float32.config, 33), ResidualPool(decoder_float32.config, 33)
+    pauses: list[int] = []
+    for length, at_least in ((2050, 1 + 4 * decoder_float32.config.n_kv_heads), (500, 0)):
+        pauses.clear()
+        trace = Trace(
+            decoder_float32, cache, residuals, range(33), [5] * length, length - 1, pause=lambda: pauses.append(1)
+        )
+        VIEWS[slug](trace, Query(layer=14, position=length - 10))
+        assert len(pauses) == at_least
 
 
 def test_bytes_can_be_read_without_a_library(run: Run) -> None:

@@ -43,27 +43,48 @@ export function draw(host, context) {
       }),
       note("A later token depends on all earlier ones, so decode goes one by one; the prompt is known as a whole, so prefill takes many together."),
     ]),
-    fromViews(proof, context, ({ report, steps }) => report && steps.length > 0 && { proof: ["kv_cache", { step: steps.length - 1, top: 5 }] }, ({ proof: { info, tensors } }) => [
-      heading("The cache changed nothing"),
-      facts([
-        ["largest difference of a logit", quantity("largest_difference", info.largest_difference)],
-        ["the same best token", element("span", { "data-name": "same_top_token", "data-value": String(info.same_top_token) }, info.same_top_token ? "yes ✓" : "no ✗")],
-        ["bytes per position", quantity("kv_bytes_per_token", info.kv_bytes_per_token, bytes)],
-      ]),
-      table({
-        name: "proof", caption: "The highest logits after the last token read",
-        columns: [{ title: "token" }, { title: "as the run cached it", numeric: true }, { title: "without any cache", numeric: true }],
-        rows: info.top_ids.map((id, index) => [
-          chip(named(id, info.token_texts)), quantity(`cached-${id}`, tensors.cached_logits.data[index]),
-          quantity(`uncached-${id}`, tensors.uncached_logits.data[index]),
-        ]),
-      }),
-      note("The same tokens were run once more in one piece without a cache, and the logits at the last position compared with those of the run that used it."),
-    ]),
+    proofs(proof, context),
   ];
   return {
     update: (next) => lives.forEach((life) => life.update(next)),
     destroy: () => (lives.forEach((life) => life.destroy()), host.replaceChildren()),
+  };
+}
+
+/** The logits over rows computed again; on request those of the whole text read again. */
+function proofs(host, context) {
+  let latest = context;
+  let everywhere = false;
+  function query({ report, steps }) {
+    return report && steps.length > 0 && { proof: ["kv_cache", { step: steps.length - 1, top: 5, ...(everywhere && { everywhere }) }] };
+  }
+  function change() {
+    everywhere = !everywhere;
+    life.update(latest);
+  }
+  const life = fromViews(host, context, query, ({ proof: { info, tensors } }) => [
+    heading("The cache put to the test"),
+    facts([
+      ["largest difference of a logit", quantity("largest_difference", info.largest_difference)],
+      ["of a kept key or value", quantity("largest_row_difference", info.largest_row_difference)],
+      ["the same best token", element("span", { "data-name": "same_top_token", "data-value": String(info.same_top_token) }, info.same_top_token ? "yes ✓" : "no ✗")],
+    ]),
+    table({
+      name: "proof", caption: "The highest logits after the last token read",
+      columns: [{ title: "token" }, { title: "as the run cached it", numeric: true }, { title: info.everywhere ? "without any cache" : "over rows computed again", numeric: true }],
+      rows: info.top_ids.map((id, index) => [
+        chip(named(id, info.token_texts)), quantity(`cached-${id}`, tensors.cached_logits.data[index]),
+        quantity(`uncached-${id}`, tensors.uncached_logits.data[index]),
+      ]),
+    }),
+    note(info.everywhere
+      ? "All tokens were read once more in one piece, as a prompt, and nothing of the run was used. Many rows at once are summed in another order than one at a time: last digits may differ, by more where a kernel rounds to bfloat16."
+      : "All keys and values were computed again from the states recorded at the entry of each layer, and the last token went through the layers alone, over these. So every kept row is what its layer's input gives; the inputs themselves come from the run that used the cache."),
+    element("button", { type: "button", "data-focus": "proof", onclick: change }, everywhere ? "Only compute the rows again" : "Read the whole text again without a cache"),
+  ]);
+  return {
+    update: (next) => life.update(latest = next),
+    destroy: life.destroy,
   };
 }
 
