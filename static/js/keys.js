@@ -25,10 +25,10 @@ export function keyChip(context, position) {
 }
 
 /** Positions worth a row each: all while they are few, else the largest values and the chosen one, in order. */
-export function shownKeys(values, chosen) {
+export function shownKeys(values, chosen, most = MANY) {
   const all = Array.from(values, (_, index) => index);
-  if (all.length <= MANY) return all;
-  const largest = all.sort((a, b) => values[b] - values[a]).slice(0, MANY);
-  if (!largest.includes(chosen)) largest[MANY - 1] = chosen;
+  if (all.length <= most) return all;
+  const largest = all.sort((a, b) => values[b] - values[a]).slice(0, most);
+  if (!largest.includes(chosen)) largest[most - 1] = chosen;
   return largest.sort((a, b) => a - b);
 }

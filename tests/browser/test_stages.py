@@ -29,6 +29,7 @@ REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "reference.jso
 LAYER, HEAD, POSITION, KEY = 14, 4, 34, 28  # the last position of the prompt and the token " joke"
 HEAD_WIDTH = 64
 CLOSE = 2e-3  # between numbers that the packed kernel made in different batches
+NUM_LINES = 20  # at most so many keys are joined with their query
 HERE = {"layer": LAYER, "head": HEAD, "position": POSITION}
 
 
@@ -133,6 +134,48 @@ def test_keys_and_clicks_choose_cells_and_heads_without_scrolling(journey: Journ
     expect(stage.locator(".heatmap-plot")).not_to_have_attribute("data-drawn", str(drawings))
     expect(thumbnail).to_have_attribute("aria-pressed", "true")
     assert thumbnail.bounding_box() == before
+
+
+def test_lines_join_a_query_with_the_keys_it_read(journey: Journey) -> None:
+    page = journey.page
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    part = open_at(journey, "softmax", layer=LAYER + 3).locator("[data-part=lines]")
+    keys = part.get_by_role("list", name="Keys it read").get_by_role("listitem")
+    expect(keys).to_have_count(NUM_LINES)
+    row = journey.view("softmax", **{**HERE, "layer": LAYER + 3})[1]["weights"].tolist()
+    expect(keys.locator(f'[data-name="line-0"][data-value="{row[0]}"]')).to_be_visible()
+    drawn = part.locator("li:has(path)").evaluate_all(
+        "all => all.map((one) => { const [path, value] = ['path', '.quantity'].map((name) => one.querySelector(name));"
+        "return [Number(value.dataset.name.split('-')[1]), Number(value.dataset.value),"
+        "...['stroke-width', 'opacity'].map((name) => Number(path.getAttribute(name)))]; })"
+    )
+    strongest = sorted(range(len(row)), key=lambda key: -row[key])[:NUM_LINES]
+    strongest = strongest if KEY in strongest else [*strongest[:-1], KEY]
+    assert {key: weight for key, weight, _, _ in drawn} == {key: row[key] for key in strongest}
+    beside_sink = sorted(one[1:] for one in drawn if one[0] > 0)
+    for column in zip(*beside_sink, strict=True):
+        assert list(column) == sorted(set(column)), "a larger weight has a wider and darker line"
+    assert beside_sink[-1][2] == 1, "the range ends at the largest weight beside position 0"
+    expect(part.locator(".note")).to_contain_text(f"{NUM_LINES} of {POSITION + 1} keys")
+    assert len([url for url in requests if "/views/softmax" in url]) == 1
+
+
+def test_a_token_of_the_lines_becomes_the_query(journey: Journey) -> None:
+    page = journey.page
+    part = open_at(journey, "softmax").locator("[data-part=lines]")
+    queries = part.get_by_role("list", name="Queries")
+    queries.locator('[data-focus="query-30"]').click()
+    expect(page).to_have_url(re.compile(r"position=30\b"))
+    expect(part.locator('[data-name="line-31"]')).to_have_count(0)
+    expect(queries.locator('[aria-pressed="true"]')).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"position=29\b"))
+    expect(queries.locator('[aria-pressed="true"]')).to_have_attribute("data-focus", "query-29")
+    expect(part.locator("path")).to_have_count(NUM_LINES)
+    part.get_by_role("list", name="Keys it read").get_by_role("button").last.click()
+    expect(page).to_have_url(re.compile(r"position=29&key=29\b"))
 
 
 def test_one_selection_rules_all_stages_and_survives_a_reload(journey: Journey) -> None:

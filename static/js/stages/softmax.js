@@ -1,6 +1,7 @@
 /** Stage 14: attention weights: the map of a head, the row of the query, and all heads side by side. */
 
 import { element, swap } from "../dom.js";
+import { attentionLines } from "../attention-lines.js";
 import { headGrid, heatmap, legend, thumbnail } from "../charts.js";
 import { number, percent, plural, short } from "../format.js";
 import { chosenKey, keyChip, numKeys, shownKeys } from "../keys.js";
@@ -24,7 +25,7 @@ const rowQuery = (now) => ready(now) && { row: ["softmax", pick(now)] };
 const pick = ({ selection: { layer, head, position } }) => ({ layer, head, position });
 
 export function draw(host, context) {
-  return sections(host, context, { live: liveRow, map: drawMap, row: drawRow, grid: drawGrid });
+  return sections(host, context, { live: liveRow, map: drawMap, lines: drawLines, row: drawRow, grid: drawGrid });
 }
 
 /** Bounds of a map's axis: everything while it fits one view, else the tile that the position lies in. */
@@ -72,6 +73,12 @@ function drawMap(host, context) {
     },
     destroy: () => (chart?.destroy(), life.destroy()),
   };
+}
+
+function drawLines(host, context) {
+  return fromViews(host, context, rowQuery, ({ row }, now) => [
+    heading(`What “${label(tokenAt(now, now.selection.position))}” read`), attentionLines(row.tensors.weights.data, now),
+  ]);
 }
 
 function drawRow(host, context) {
