@@ -18,13 +18,14 @@ export function mountScrubber(host, choices) {
   const forward = iconButton("forward", "Next step", { onclick: () => go(Number(slider.value) + 1) });
   const play = iconButton("play", "Play the steps", { onclick: toggle });
   const newest = element("button", { type: "button", class: "quiet", onclick: () => { pause(); select({ step: null }); } }, "Newest");
+  choices.prepend(newest); // together, so that a row that wraps does so whether it is there or not
   const hold = createToggle("Hold the next request after this step", () => ({ step: Number(slider.value) }));
   const place = element("output", { class: "scrubber-place" });
   const token = element("bdi", { class: "scrubber-token mono" });
   const node = element(
     "div",
     { class: "scrubber", role: "group", "aria-label": "Steps of the answer", hidden: true },
-    back, play, forward, slider, place, token, hold.node, newest, choices,
+    back, play, forward, slider, place, token, hold.node, choices,
   );
   host.append(node);
   let timer = null;

@@ -56,6 +56,26 @@ def test_a_hole_is_filled_from_the_log(site: Site, open_page: Open) -> None:
     await_end(page)
 
 
+@pytest.mark.parametrize("width", [320, 360, 480, 560, 700])
+def test_the_step_row_stays_when_newest_comes_and_goes(site: Site, open_page: Open, width: int) -> None:
+    page, wire, script = asked(site, open_page)
+    wire.send(script.say("one two"), script.step(0, "one"), script.step(1, " two"))
+    page.set_viewport_size({"width": width, "height": 740})
+    page.get_by_role("tab", name="Inside").click()
+    row = page.locator(".scrubber")
+    newest = row.get_by_role("button", name="Newest")
+    expect(row.locator(".scrubber-place")).to_have_text("step 1 of 0–1")
+    expect(newest).to_be_hidden()
+    places = "row => [...row.querySelectorAll('*')].map((one) => JSON.stringify(one.getBoundingClientRect()))"
+    before = row.evaluate(places)
+    row.get_by_role("slider").fill("1")
+    expect(newest).to_be_visible()
+    assert row.evaluate(places) == before
+    newest.click()
+    expect(newest).to_be_hidden()
+    assert row.evaluate(places) == before
+
+
 def test_order_and_doubles_do_not_matter(site: Site, open_page: Open) -> None:
     page, wire, script = asked(site, open_page)
     events = [script.say(f"{number} ") for number in range(6)]
