@@ -22,15 +22,16 @@ const MODEL_WAIT_MS = 2000;
 
 const page = JSON.parse(document.getElementById("page-data").textContent);
 const at = (id) => document.getElementById(id);
-const slugs = new Set(page.stages.map(({ slug }) => slug));
+const titles = new Map(page.stages.map(({ slug, title }) => [slug, title]));
 
 set({
   me: page.me,
+  titles,
   models: page.models,
   model: page.models[0] ?? null,
   breakpoints: [],
   conversation: conversation.fresh({ id: page.conversation_id, state: page.conversation_id === null ? "ready" : "loading" }),
-  selection: fromHash(location.hash, slugs),
+  selection: fromHash(location.hash, titles),
 });
 
 const panes = mountPaneTabs(at("pane-tabs"), at("app"));
@@ -47,7 +48,7 @@ const list = mountConversationList(at("rail"), {
 const composer = mountComposer(at("chat"), { samplingDefaults: page.sampling_defaults, maxTokens: page.me.max_tokens });
 mountChat(at("chat"), { empty: welcome(composer.send), actions: { options: composer.options } });
 mountJourneyMap(at("journey"), page.stages, { onSelect: () => panes.show("inside") });
-mountHold(at("journey"), page.stages);
+mountHold(at("journey"));
 mountScrubber(at("trace"), createReadingChoices(at("trace"), page.stages));
 mountPages(at("trace"), page.stages, {
   ask: (input) => conversation.askAside(input, { ...page.sampling_defaults, max_tokens: 1 }),
@@ -107,7 +108,7 @@ if (page.conversation_id !== null) conversation.open(page.conversation_id, { kee
 
 addEventListener("popstate", () => {
   const id = /^\/c\/([\w-]+)/.exec(location.pathname)?.[1] ?? null;
-  set({ selection: fromHash(location.hash, slugs) });
+  set({ selection: fromHash(location.hash, titles) });
   if (id === get().conversation.id) conversation.follow();
   else if (id === null) conversation.startNew();
   else conversation.open(id, { keepAddress: true });

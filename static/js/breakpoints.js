@@ -5,20 +5,25 @@ import { get, set } from "./store.js";
 
 const STEP_ENDS = "sampling"; // the stage after which a step's token is chosen
 
-const nameOf = (point) => (typeof point === "string" ? point : `step ${point.step}`);
+/** A place on the way, in words: of a breakpoint, or where a request is held ({stage, step}). */
+export function placeName(point) {
+  const { stage, step } = typeof point === "string" ? { stage: point, step: null } : { stage: STEP_ENDS, ...point };
+  return `${get().titles.get(stage) ?? stage}${step === null ? "" : `, step ${step}`}`;
+}
 
 export function isSet(point) {
-  return (get().breakpoints ?? []).some((other) => nameOf(other) === nameOf(point));
+  return (get().breakpoints ?? []).some((other) => placeName(other) === placeName(point));
 }
 
 export function toggle(point) {
   const { breakpoints } = get();
   if (breakpoints === null) return;
-  set({ breakpoints: isSet(point) ? breakpoints.filter((other) => nameOf(other) !== nameOf(point)) : [...breakpoints, point] });
+  set({ breakpoints: isSet(point) ? breakpoints.filter((other) => placeName(other) !== placeName(point)) : [...breakpoints, point] });
 }
 
-/** The next breakpoint on the way behind `held` ({stage, step}), null if there is none; `slugs` are the stages in order. */
-export function firstAfter(held, slugs) {
+/** The next breakpoint on the way behind `held` ({stage, step}), null if there is none. */
+export function firstAfter(held) {
+  const slugs = [...get().titles.keys()];
   const placeOf = (stage, step) => [slugs.indexOf(stage), step ?? 0];
   const compare = ([a, stepA], [b, stepB]) => a - b || stepA - stepB;
   const here = placeOf(held.stage, held.step);

@@ -3,7 +3,7 @@
  * goes on to the next breakpoint that is set. When a hold begins, the page turns to the stage where the request stands.
  */
 
-import { firstAfter, isSet, toggle } from "./breakpoints.js";
+import { firstAfter, isSet, placeName, toggle } from "./breakpoints.js";
 import { element, setText } from "./dom.js";
 import { wait } from "./format.js";
 import * as responses from "./responses.js";
@@ -12,15 +12,13 @@ import { get, set, subscribe } from "./store.js";
 
 const TICK_MS = 500;
 
-export function mountHold(host, catalogue) {
-  const titles = new Map(catalogue.map(({ slug, title }) => [slug, title]));
-  const slugs = catalogue.map(({ slug }) => slug);
+export function mountHold(host) {
   const words = element("strong", { role: "status" });
   const left = element("span", { class: "soft" });
   const act = (label, run, kind) => element("button", { type: "button", class: kind, onclick: run }, label);
   const run = () => {
     const { response } = get();
-    responses.proceed(response, firstAfter(response.held, slugs) ?? "end");
+    responses.proceed(response, firstAfter(response.held) ?? "end");
     select({ step: null }); // follow it again
   };
   const buttons = [
@@ -50,8 +48,7 @@ export function mountHold(host, catalogue) {
     const hold = get().response?.held ?? null;
     held.hidden = hold === null;
     if (hold !== null) {
-      const place = hold.step === null ? "" : `, step ${hold.step}`;
-      setText(words, `Held after ${titles.get(hold.stage) ?? hold.stage}${place}`);
+      setText(words, `Held after ${placeName(hold)}`);
       const seconds = Math.max(0, (hold.releasesAt - performance.now()) / 1000);
       setText(left, `Others run on. It goes on by itself in ${wait(seconds)}.`);
       for (const button of buttons) button.disabled = hold.asked !== null;
@@ -64,7 +61,7 @@ export function mountHold(host, catalogue) {
 
   subscribe(["breakpoints"], ({ breakpoints }) => {
     points.hidden = breakpoints.length === 0;
-    const names = breakpoints.map((point) => (typeof point === "string" ? titles.get(point) : `step ${point.step}`));
+    const names = breakpoints.map(placeName);
     chosen.replaceChildren(...breakpoints.map((point, index) => element(
       "button", { type: "button", class: "quiet", title: "Take this breakpoint back", "aria-label": `Take back the breakpoint ${names[index]}`, onclick: () => toggle(point) }, `${names[index]} ×`,
     )));

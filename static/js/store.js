@@ -18,6 +18,7 @@ const state = {
   conversations: { items: [], next: null, search: "", state: "loading" },
   conversation: null, // { key, id, title, instructions, state }
   messages: [],
+  titles: new Map(), // slug -> title of a stage, in order
   breakpoints: null, // where the next request is to be held; null where none can be sent
   selection: { page: null, stage: "request", step: null, layer: null, head: null, position: null },
 };
