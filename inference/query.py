@@ -43,6 +43,7 @@ class Asked(NamedTuple):
 
 ASKED: dict[str, Asked] = {
     "tokens": Asked(("position_from", "position_to"), "prompt tokens with their kinds, and the merges behind them"),
+    "message_tokens": Asked(("model",), "the user's message by itself, as another loaded model's tokenizer splits it"),
     "embeddings": Asked((*_PLACE, "token", "top"), "a token's row of the table and the nearest rows"),
     "positions": Asked(_HEAD, "rotary angles, and the pairs of q and k before and after they are turned"),
     "qkv": Asked(_HEAD, "q, k and v before rotation, and what they are projected from"),
@@ -77,9 +78,9 @@ ASKED: dict[str, Asked] = {
     "contextual": Asked((*_PLACE, "other", "other_position"), "one token's states in two responses, layer by layer"),
 }
 """Every view by slug, in the order of the stages."""
-UNRECORDED = frozenset({"tokens", "sentence", "statements", "training"})
+UNRECORDED = frozenset({"tokens", "message_tokens", "sentence", "statements", "training"})
 """Views that need nothing recorded: the worker makes them."""
-TEXTS = frozenset({"heads", "layers", "feed_forwards", "other"})
+TEXTS = frozenset({"heads", "layers", "feed_forwards", "other", "model"})
 """Fields that are text however much they look like a number."""
 
 
@@ -109,6 +110,7 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     everywhere: bool = False
     other: str | None = None
     other_position: int | None = None
+    model: str | None = None
     logit_bias: dict[int, float] | None = None
     repetition_penalty: float | None = None
     presence_penalty: float | None = None

@@ -28,7 +28,7 @@ export function followState(refresh) {
 
 /** `own` are fields beside the common ones; `noteView(info)` hears of every view that has come. */
 export function contextOf(state, own, noteView) {
-  const { response, steps, stages, model } = state;
+  const { response, steps, stages, model, models } = state;
   const selection = resolve(state);
   return Object.freeze({
     ...own,
@@ -39,6 +39,7 @@ export function contextOf(state, own, noteView) {
     tokens: response?.tokens ?? [],
     numPromptTokens: response?.numPromptTokens ?? 0,
     model,
+    models,
     response,
     select,
     async view(slug, query, options) {

@@ -159,6 +159,24 @@ def test_two_responses_can_be_compared_where_both_are_the_askers_and_their_numbe
     assert workers.rings[0]["request_key"] != workers.rings[1]["request_key"]
 
 
+def test_another_models_split_is_asked_of_a_worker_that_has_it(
+    response: Response, owner: User, workers: FakeWorkers
+) -> None:
+    make_worker("busy", "f2", num_running=3)
+    Worker.objects.filter(pk="busy").update(model="other")
+    make_worker("idle", "f2")
+    Worker.objects.filter(pk="idle").update(model="other")
+    client, asked = signed_in(owner), path(response, "/views/message_tokens")
+    for query, worker_id in (({"model": "other"}, "idle"), ({"model": "m"}, "w1"), ({}, "w1")):
+        assert client.get(asked, query).status_code == 200
+        assert (workers.rings[-1]["worker_id"], workers.rings[-1]["query"]) == (worker_id, query)
+    got = client.get(asked, {"model": "gone"})
+    error = got.json()["error"]
+    assert (got.status_code, error["code"], error["field"]) == (400, "invalid_value", "model")
+    assert "m, other" in error["message"]
+    assert len(workers.rings) == 3
+
+
 @pytest.mark.parametrize(("field", "value"), [("temperature", "nan"), ("min_p", "-inf"), ("seed", str(2**63))])
 def test_no_number_that_cannot_be_one_is_passed_on(
     response: Response, owner: User, workers: FakeWorkers, field: str, value: str

@@ -21,7 +21,7 @@ from inference.query import QueryError, parse_query
 from tests.service.cast import make_response
 from tests.service.test_prompt import tokenizer
 from webtrace.accounts.models import User
-from webtrace.conversations.models import EventBatch, Response
+from webtrace.conversations.models import EventBatch, Message, Response
 from webtrace.dispatch.views import ViewResult
 from webtrace.events import Usage
 from webtrace.worker import views
@@ -248,6 +248,27 @@ def test_pieces_of_a_very_long_prompt_come_in_parts() -> None:
     with pytest.raises(QueryError, match="at most 1024"):
         prompt_view(text, position_from=0, position_to=1025)
     assert prompt_view(text, position_from=1024)["pieces"][0]["position"] == 1024
+
+
+# ---------------------------------------------------------------- tokens of the message
+
+
+def test_the_message_is_split_by_itself_whatever_computed_the_response(owner: User) -> None:
+    response, words = make_response(owner), tokenizer()
+    message = response.user_message
+    assert message is not None
+    for text, num_pieces in (("Tell me a политический joke", None), ("Tell me a political joke. " * 300, 1024)):
+        Message.objects.filter(pk=message.pk).update(content=text)
+        result, _ = async_to_sync(looked_at)(response, "message_tokens", {"model": "another"})
+        assert result.body is not None
+        ids = words.encode(text)
+        (length,) = struct.unpack_from("<Q", result.body)
+        info = json.loads(json.loads(result.body[8 : 8 + length])["__metadata__"]["view"])
+        assert (info["num_tokens"], info["num_characters"], info["left_out"]) == (len(ids), len(text), "")
+        assert safetensors.numpy.load(result.body)["ids"].tolist() == ids[:num_pieces]
+        assert [piece["id"] for piece in info["pieces"]] == ids[:num_pieces]
+    Message.objects.filter(pk=message.pk).update(content="")
+    assert async_to_sync(looked_at)(response, "message_tokens", {})[0].code == "invalid_value"
 
 
 # ---------------------------------------------------------------- token texts

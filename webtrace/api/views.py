@@ -54,7 +54,7 @@ async def fetch(responses: Sequence[Response], slug: str, query: dict[str, Any])
     key = _key(responses, slug, query)
     result = await _look(key)
     if result is None or result.body is None:
-        worker_id = await in_database(_worker_for, response)
+        worker_id = await in_database(_worker_for, response, query.get("model"))
         await cache.adelete(key)  # a problem of a moment ago is no answer to this request
         await bell.ring_view(worker_id=worker_id, request_key=key, response_id=response.pk, slug=slug, query=query)
         result = await _wait(key)
@@ -116,8 +116,11 @@ def _key(responses: Sequence[Response], slug: str, query: dict[str, Any]) -> str
     return f"view-{hashlib.sha256(msgspec.json.encode(what)).hexdigest()}"
 
 
-def _worker_for(response: Response) -> str:
-    """The worker that computed it, else any with the same fingerprint. Raises Problem."""
+def _worker_for(response: Response, model: str | None) -> str:
+    """One that has `model` loaded; where none is named the one that computed it, else any with the same fingerprint.
+    Raises Problem."""
+    if model is not None:
+        return _worker_with(model)
     able = workers.alive().filter(fingerprint=response.fingerprint)
     chosen = able.filter(pk=response.worker_id).first() or able.order_by("num_running").first()
     if not response.fingerprint:
@@ -127,6 +130,16 @@ def _worker_for(response: Response) -> str:
             503, "unavailable", "No worker runs the model that computed this response.", retry_after=RETRY_AFTER_S
         )
     return chosen.pk
+
+
+def _worker_with(model: str) -> str:
+    """The least busy worker with this model. Raises Problem."""
+    alive = list(workers.alive().order_by("num_running"))
+    chosen = next((worker.pk for worker in alive if worker.model == model), None)
+    if chosen is None:
+        names = ", ".join(sorted({worker.model for worker in alive}))
+        raise Problem(400, "invalid_value", f"model: must be one that is loaded ({names}).", "model")
+    return chosen
 
 
 async def _look(key: str) -> ViewResult | None:

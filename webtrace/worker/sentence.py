@@ -8,20 +8,15 @@ from uuid import UUID
 
 import numpy as np
 import safetensors.numpy
-from channels.db import database_sync_to_async
 from django.conf import settings
 
-from inference.query import QueryError
-from webtrace.conversations.models import Response
 from webtrace.worker.engine import Engine
+from webtrace.worker.user_message import user_message
 
 
 async def sentence(response_id: UUID, engine: Engine) -> bytes:
     """vector [384], of length 1. Raises QueryError where no message is stored, EngineLost, EngineFailed."""
-    found = Response.objects.filter(pk=response_id).values_list("user_message__content", flat=True)
-    text = await database_sync_to_async(found.first)()
-    if not text:
-        raise QueryError("response_id", "answers no stored message")
+    text = await user_message(response_id)
     (embedding,) = await engine.embed([text])
     info = {
         "slug": "sentence",

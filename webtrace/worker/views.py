@@ -21,6 +21,7 @@ from webtrace.dispatch.views import ViewResult
 from webtrace.worker.engine import Engine, EngineFailed, EngineLost
 from webtrace.worker.lesson import training
 from webtrace.worker.logprobs import recorded_logprobs
+from webtrace.worker.message_tokens import message_tokens
 from webtrace.worker.prompt_tokens import prompt_tokens
 from webtrace.worker.recorder import Recorder
 from webtrace.worker.sentence import sentence
@@ -78,6 +79,8 @@ async def _view(request: ViewRequest, engine: Engine, recorder: Recorder, tokeni
     """From what is released so far while the response runs, else from its stored token ids."""
     slug, query = request.slug, request.query
     asked = parse_query(slug, query)
+    if slug == "message_tokens":
+        return ViewResult(body=await message_tokens(request.response_id, tokenizer))
     subject = await _subject(request.response_id, engine, recorder)
     if not subject.token_ids:
         return ViewResult(code="not_found", message="No token of this response was computed.")

@@ -16,7 +16,7 @@ export function sentence({ report: { data } }) {
 const pieces = ({ tokens, report }) => tokens.slice(0, report.data.pieces.length);
 
 export function draw(host, context) {
-  return sections(host, context, { pieces: drawPieces, rest: drawRest });
+  return sections(host, context, { pieces: drawPieces, models: drawModels, rest: drawRest });
 }
 
 function drawPieces(host, context) {
@@ -52,6 +52,26 @@ function drawPieces(host, context) {
       ],
     ];
   });
+}
+
+/** The user's text as every loaded model would split it, where there are several. */
+function drawModels(host, context) {
+  const query = ({ models }) => models.length > 1 && Object.fromEntries(models.map(({ name }) => [name, ["message_tokens", { model: name }]]));
+  return fromViews(host, context, query, (views) => [
+    heading("Your text by itself, as each model loaded here would split it"),
+    element("div", { class: "columns" }, Object.entries(views).map(([name, { info }]) => element(
+      "div", { class: "lines", "data-model": name }, element("strong", {}, name),
+      facts([
+        ["tokens", quantity("num_tokens", info.num_tokens, count)],
+        ["characters per token", quantity("characters_per_token", info.num_characters / info.num_tokens, short)],
+        ["vocabulary", quantity("vocabulary", info.vocabulary, count)],
+      ]),
+      chips(info.pieces),
+      info.pieces.length < info.num_tokens && note(`The first ${count(info.pieces.length)}.`),
+      info.left_out && note(`It has no tokens for ${info.left_out}, and would read the text without.`),
+    ))),
+    note("A number of tokens says nothing without its tokenizer: each model reads ids of its own vocabulary only."),
+  ]);
 }
 
 function merges(name, all) {
