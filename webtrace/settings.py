@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,7 @@ GUEST_ANSWERS_PER_HOUR = env.integer("WEBTRACE_GUEST_ANSWERS_PER_HOUR", 20)
 GUEST_DAYS = env.integer("WEBTRACE_GUEST_DAYS", 30)  # without a request, until a guest is forgotten; 0: never
 GUEST_MAX_TOKENS = env.integer("WEBTRACE_GUEST_MAX_TOKENS", 300, at_least=1)
 NEW_GUESTS_PER_HOUR = env.integer("WEBTRACE_NEW_GUESTS_PER_HOUR", 200, at_least=1)  # from one address
+NEW_USERS_PER_HOUR = env.integer("WEBTRACE_NEW_USERS_PER_HOUR", 50, at_least=1)  # from one address
 USER_ANSWERS_PER_HOUR = env.integer("WEBTRACE_USER_ANSWERS_PER_HOUR", 600)
 USER_MAX_TOKENS = env.integer("WEBTRACE_USER_MAX_TOKENS", 4096, at_least=1)
 # Views, pages of events and exports: for each user, and for each share link and address.
@@ -223,11 +225,28 @@ env.text("WEBTRACE_KERNEL", "auto", choices=("auto", "float32", "bfloat16", "int
 if not DEBUG and SECRET_KEY.startswith("django-insecure-"):
     raise ImproperlyConfigured("WEBTRACE_SECRET_KEY is Django's example key; set a random one.")
 
+# What anybody can send as often as they like must not fill the log. (Filters do not hold for a logger's children.)
+_REFUSED_REQUESTS = (
+    "DisallowedHost", "SuspiciousOperation", "RequestDataTooBig", "TooManyFieldsSent", "TooManyFilesSent",
+    "SuspiciousMultipartForm", "SuspiciousSession", "DisallowedRedirect",
+)  # fmt: skip
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    record.exc_info = None
+    return True
+
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "filters": {"one_line": {"()": "django.utils.log.CallbackFilter", "callback": _without_traceback}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": env.text("WEBTRACE_LOG_LEVEL", "INFO")},
-    "loggers": {"daphne.http_protocol": {"level": "WARNING"}, "django.channels.server": {"level": "WARNING"}},
+    "loggers": {
+        "daphne.http_protocol": {"level": "WARNING"},
+        "django.channels.server": {"level": "WARNING"},
+        **{f"django.security.{name}": {"filters": ["one_line"]} for name in _REFUSED_REQUESTS},
+    },
 }

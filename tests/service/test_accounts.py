@@ -137,6 +137,19 @@ def test_a_request_that_meets_the_end_of_its_guest_is_refused(db: None) -> None:
     assert outcome.error.code == "unauthenticated"
 
 
+def test_one_address_signs_up_only_so_many(db: None, settings: Any) -> None:
+    settings.NEW_USERS_PER_HOUR = 2
+
+    def sign_up(name: str, place: str = "192.0.2.1") -> int:
+        return Client(REMOTE_ADDR=place).post("/accounts/signup/", {"username": name, **FORM}).status_code
+
+    assert [sign_up(name) for name in ("ada", "ada", "bea", "cleo")] == [302, 200, 302, 429], (
+        "a wrong form costs nothing"
+    )
+    assert sign_up("cleo", "192.0.2.2") == 302
+    assert set(User.objects.values_list("username", flat=True)) == {"ada", "bea", "cleo"}
+
+
 def test_logging_in_gives_another_session(db: None) -> None:
     make_user("ada", PASSWORD)
     client = visitor()

@@ -19,6 +19,7 @@ from webtrace.accounts import services
 from webtrace.accounts.forms import ApiKeyForm, SignUpForm
 from webtrace.accounts.guests import BACKEND
 from webtrace.accounts.models import ApiKey, User
+from webtrace.gateway import address, limits
 
 
 @require_http_methods(["GET", "POST"])
@@ -27,13 +28,16 @@ def sign_up(request: HttpRequest) -> HttpResponse:
     """A guest keeps their row, and with it their conversations, and comes back to the one they left."""
     if request.user.is_authenticated and not _guest(request):
         return redirect(_place(request))
-    form = SignUpForm(request.POST or None, instance=_guest(request))
+    form, status = SignUpForm(request.POST or None, instance=_guest(request)), 200
     if request.method == "POST" and form.is_valid():
-        user = form.save()
-        login(request, user, backend=BACKEND)
-        return redirect(_place(request))
+        if limits.may_sign_up(address.of_request(request)):
+            user = form.save()
+            login(request, user, backend=BACKEND)
+            return redirect(_place(request))
+        form.add_error(None, "Too many new accounts come from your network address; try again in an hour.")
+        status = 429
     context = {"form": form, "guest": _guest(request) is not None, "next": _place(request)}
-    return render(request, "accounts/signup.html", context)
+    return render(request, "accounts/signup.html", context, status=status)
 
 
 class LogInView(views.LoginView):

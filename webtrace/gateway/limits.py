@@ -84,6 +84,12 @@ def may_become_guest(address: str | None) -> bool:
     return limiter().hit(item, address_group(address))
 
 
+def may_sign_up(address: str | None) -> bool:
+    """Whether one more account is made from this address: each has limits of its own, and its password is hashed."""
+    item = RateLimitItemPerHour(settings.NEW_USERS_PER_HOUR, namespace="users")
+    return limiter().hit(item, address_group(address))
+
+
 def _budgets(principal: Principal) -> list[tuple[RateLimitItemPerHour, tuple[str, ...]]]:
     item = RateLimitItemPerHour(principal.answers_per_hour, namespace="answers")
     budgets: list[tuple[RateLimitItemPerHour, tuple[str, ...]]] = [(item, ("user", str(principal.user.pk)))]
