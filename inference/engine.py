@@ -141,7 +141,7 @@ class Engine:
         items = [step for row in rows if (step := self._choose(row)) is not None]
         prefilled, first_rows = self._read(monotonic() - began if rows else None)
         items += [step for row in first_rows if (step := self._choose(row)) is not None]
-        steps = [self._steps(items)] if items else []
+        steps = [self._with_state(items)] if items else []
         told, self._outbox = self._outbox, []
         return [*started, *prefilled, *steps, *told]
 
@@ -222,7 +222,7 @@ class Engine:
             sequence.note("first_token", monotonic())
         sequence.token_ids.append(sampled.token)
         text = answer.push(sampled.token)
-        step = self._step(row, sampled, text, number, sample_ms)
+        step = self._describe(row, sampled, text, number, sample_ms)
         if answer.stop is not None:
             self._finish(sequence, "stop")
         elif len(answer.token_ids) == sequence.max_tokens:
@@ -247,7 +247,7 @@ class Engine:
 
     # ------------------------------------------------------------ messages
 
-    def _step(self, row: _Row, sampled: Sampled, text: str, number: int, sample_ms: float) -> Step:
+    def _describe(self, row: _Row, sampled: Sampled, text: str, number: int, sample_ms: float) -> Step:
         sequence, token_text = row.sequence, self.tokenizer.token_text
         return Step(
             response_id=sequence.response_id,
@@ -260,7 +260,7 @@ class Engine:
             logprob=sampled.logprob,
             rank=sampled.rank,
             entropy=sampled.entropy,
-            candidates=[Candidate(row[0], token_text(row[0]), *row[1:]) for row in sampled.candidates],
+            candidates=[Candidate(one.id, token_text(one.id), *one[1:]) for one in sampled.candidates],
             ledger=sampled.ledger,
             num_blocks=self.scheduler.allocator.num_needed(len(sequence.token_ids)),
             forward_ms=row.forward_ms,
@@ -269,7 +269,7 @@ class Engine:
             given=sequence.given(number) is not None,
         )
 
-    def _steps(self, items: list[Step]) -> Steps:
+    def _with_state(self, items: list[Step]) -> Steps:
         scheduler = self.scheduler
         return Steps(
             items, len(scheduler.running), len(scheduler.waiting) + len(scheduler.aside), scheduler.num_available

@@ -67,6 +67,12 @@ class EngineSettings:
                 raise BadSetting(f"WEBTRACE_{name} is {raw}; it must be at least {at_least:g}.")
             return value
 
+        def whole(name: str, default: int, at_least: int) -> int:
+            value = number(name, default, at_least)
+            if not value.is_integer():
+                raise BadSetting(f"WEBTRACE_{name} is {value:g}; it must be a whole number.")
+            return int(value)
+
         engine = read("ENGINE", "model")
         if engine not in ("model", "fake"):
             raise BadSetting(f"WEBTRACE_ENGINE is {engine!r}; it must be model or fake.")
@@ -81,10 +87,10 @@ class EngineSettings:
             engine="fake" if engine == "fake" else "model",
             device=read("DEVICE", "auto"),
             kernel=kernel or read("KERNEL", "auto"),
-            threads=int(number("THREADS", 0, 0)),
-            cache_memory=int(number("CACHE_MEMORY", 512, 1)),
-            trace_memory=int(number("TRACE_MEMORY", 768, 0)),
-            aside_memory=int(number("ASIDE_MEMORY", 256, 0)),
+            threads=whole("THREADS", 0, 0),
+            cache_memory=whole("CACHE_MEMORY", 512, 1),
+            trace_memory=whole("TRACE_MEMORY", 768, 0),
+            aside_memory=whole("ASIDE_MEMORY", 256, 0),
             fake_text=read("FAKE_TEXT", DEFAULT_FAKE_TEXT),
             fake_rate=number("FAKE_RATE", 50.0, 0.1),
         )

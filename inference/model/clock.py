@@ -90,5 +90,5 @@ def multiply_adds(config: ModelConfig, num_new: int, context: int) -> dict[str, 
 def _pairs(num_new: int, context: int, window: int | None) -> int:
     """Pairs of one of the last `num_new` queries and a key it may look at: min(position + 1, window) each."""
     start, window = context - num_new, context if window is None else min(window, context)
-    growing = max(0, min(context, window) - start)  # queries that see everything before them
+    growing = max(0, window - start)  # queries that see everything before them
     return growing * start + growing * (growing + 1) // 2 + (num_new - growing) * window

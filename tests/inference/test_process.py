@@ -172,7 +172,8 @@ def test_the_workers_side_and_the_fake_engine_need_no_torch() -> None:
 
 def test_settings_survive_the_environment() -> None:
     assert EngineSettings.from_environment(FAST.to_environment()) == FAST
-    for name, value in {"ENGINE": "real", "CACHE_MEMORY": "much", "TRACE_MEMORY": "-1", "FAKE_RATE": "inf"}.items():
+    wrong = {"ENGINE": "real", "CACHE_MEMORY": "much", "TRACE_MEMORY": "-1", "THREADS": "1.5", "FAKE_RATE": "inf"}
+    for name, value in wrong.items():
         with pytest.raises(BadSetting, match=f"WEBTRACE_{name}"):
             EngineSettings.from_environment({f"WEBTRACE_{name}": value})
 
