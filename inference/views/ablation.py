@@ -52,7 +52,8 @@ def ablation(trace: Trace, query: Query) -> View:
     after = trace.decoder.logits(run(trace, position, off)[None])[0]
     token = chosen_token(trace, query, position, before)
     shares, shares_before = softmax(after), softmax(before)
-    ids = torch.tensor(sorted({*before.topk(count).indices.tolist(), *after.topk(count).indices.tolist(), token}))
+    shown = {*before.topk(count).indices.tolist(), *after.topk(count).indices.tolist(), token}
+    ids = torch.tensor(sorted(shown), device=after.device)
     ids = ids[after[ids].argsort(descending=True)]
     return trace.view(
         "ablation",
@@ -103,7 +104,8 @@ def _run_everywhere(trace: Trace, position: int, off: Off) -> Tensor:
     length = position + 1
     num_rows = max(1, min(CUT, WEIGHED_AT_ONCE // length))
     states = trace.states(off.first_layer, 0, length).clone()
-    keys, values = (torch.empty(config.n_kv_heads, length, config.head_width) for _ in range(2))
+    shape = (config.n_kv_heads, length, config.head_width)
+    keys, values = (torch.empty(shape, device=states.device) for _ in range(2))
     for layer in range(off.first_layer, config.n_layers):
         for start in range(0, length, num_rows):
             stop = min(start + num_rows, length)

@@ -67,7 +67,7 @@ def _layer(trace: Trace, layer: int, position: int, direction: Tensor) -> tuple[
     mixed = attend(trace, layer, position, position + 1).mixed()
     # A row for each head with the others zero, and one of zeros, which leaves the bias: the output matrix is linear.
     alone = torch.zeros(config.n_heads + 1, config.n_heads, config.head_width, device=mixed.device)
-    every = torch.arange(config.n_heads)
+    every = torch.arange(config.n_heads, device=mixed.device)
     alone[every, every] = mixed.view(config.n_heads, config.head_width)
     written = block.attention.output(alone.view(config.n_heads + 1, -1)).float()
     norm = block.attention.post_norm

@@ -30,7 +30,7 @@ def attention_map(trace: Trace, query: Query) -> View:
     side = math.isqrt(MAX_CELLS)
     query_from, query_to = _bounds("query", query.query_from, query.query_to, length, side)
     key_from, key_to = _bounds("key", query.key_from, query.key_to, length, side)
-    tile = torch.zeros(query_to - query_from, key_to - key_from)
+    tile = torch.zeros(query_to - query_from, key_to - key_from, device=trace.decoder.device)
     for start in range(query_from, query_to, CUT):
         stop = min(start + CUT, query_to)
         weights = attend(trace, layer, start, stop, head=head).weights[0, :, key_from:key_to]
@@ -75,8 +75,8 @@ def heads_grid(trace: Trace, query: Query) -> View:
     weights = torch.stack([_row(trace, number, position) for number in range(config.n_layers)])
     size = -(-length // THUMBNAIL)
     cells = -(-length // size)
-    thumbnails = torch.zeros(config.n_heads, cells, cells)
-    brightest = torch.zeros(())
+    thumbnails = weights.new_zeros(config.n_heads, cells, cells)
+    brightest = weights.new_zeros(())
     for start, stop in _pieces(length, size):
         block = attend(trace, layer, start, stop).weights
         inner = block[:, max(0, 1 - start) :, 1:]
