@@ -63,7 +63,6 @@ INSTALLED_APPS = [
     "webtrace.gateway",
     "webtrace.conversations",
     "webtrace.safety",
-    "webtrace.retrieval",
     "webtrace.dispatch",
     "webtrace.worker",
     "webtrace.api",
@@ -217,7 +216,6 @@ VIEW_TIMEOUT_S = 2
 MAX_MESSAGE_BYTES = 256_000  # of any message on a socket or channel
 MAX_ANSWER_BYTES = 200_000  # of one answer, as JSON: the message of its end repeats it whole
 
-ENCODER_PATH = str(DATA_DIR / "models" / "all-MiniLM-L6-v2")
 # The engine child reads the same variables; refuse what it could not take before it starts.
 env.text("WEBTRACE_DEVICE", "auto", choices=("auto", "cpu", "cuda"))
 env.text("WEBTRACE_KERNEL", "auto", choices=("auto", "float32", "bfloat16", "int8", "int4", "native"))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
-from django.conf import settings
 from numpy.typing import NDArray
 
 from inference.classifier import Classifier
 from inference.encoder import Encoder
+from inference.settings import EngineSettings
 from webtrace.safety.dataset import Example, Split, load_examples, split
-from webtrace.safety.heads import HEADS
 from webtrace.safety.offline import embed_texts
 
 
@@ -28,12 +26,12 @@ class Embedded:
 
 @pytest.fixture(scope="session")
 def encoder() -> Encoder:
-    return Encoder.load(Path(settings.ENCODER_PATH))
+    return Encoder.load(EngineSettings.from_environment().encoder)
 
 
 @pytest.fixture(scope="session")
 def classifier() -> Classifier:
-    return Classifier.load(HEADS)
+    return Classifier.load(EngineSettings.from_environment({}).safety_heads)
 
 
 @pytest.fixture(scope="session")

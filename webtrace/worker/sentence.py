@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from uuid import UUID
 
 import numpy as np
 import safetensors.numpy
-from django.conf import settings
 
+from inference.settings import EngineSettings
 from webtrace.worker.engine import Engine
 from webtrace.worker.user_message import user_message
 
@@ -21,7 +20,7 @@ async def sentence(response_id: UUID, engine: Engine) -> bytes:
     info = {
         "slug": "sentence",
         "shapes": {"vector": [len(embedding)]},
-        "encoder": Path(settings.ENCODER_PATH).name,
+        "encoder": EngineSettings.from_environment().encoder.name,
         "num_characters": len(text),
     }
     packed: bytes = safetensors.numpy.save({"vector": np.array(embedding, np.float32)}, {"view": json.dumps(info)})

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from inference.classifier import Classifier, UnreadableHeads
+from inference.settings import EngineSettings
 from webtrace.safety.dataset import EVERYDAY, HARMFUL, LOOK_ALIKES, BadExamples, load_examples, split
 from webtrace.safety.decisions import Judgement
-from webtrace.safety.heads import HEADS
 
 
 class Command(BaseCommand):
@@ -26,9 +24,10 @@ class Command(BaseCommand):
         from inference.encoder import Encoder
         from webtrace.safety.offline import judge_inputs, judge_outputs
 
+        engine = EngineSettings.from_environment()
         try:
-            encoder = Encoder.load(Path(settings.ENCODER_PATH))
-            classifier = Classifier.load(HEADS)
+            encoder = Encoder.load(engine.encoder)
+            classifier = Classifier.load(engine.safety_heads)
             everyday = [example.text for example in load_examples(files=[EVERYDAY])]
             look_alikes = [example.text for example in load_examples(files=[LOOK_ALIKES])]
             examples = load_examples()

@@ -7,18 +7,18 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from inference.settings import EngineSettings
 from webtrace.safety.dataset import BadExamples, check_distance, load_examples, split
-from webtrace.safety.heads import HEADS
 
 
 class Command(BaseCommand):
     help = "Train the safety heads from webtrace/safety/examples; prints how well they do on texts held out."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--output", type=Path, default=HEADS, help="where to write the heads")
+        default = EngineSettings.from_environment().safety_heads
+        parser.add_argument("--output", type=Path, default=default, help="where to write the heads")
 
     def handle(self, *args: Any, output: Path, **options: Any) -> None:
         # Here, not above: torch, which no other part of the web process imports.
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         from webtrace.safety.offline import embed_texts
         from webtrace.safety.training import train
 
-        folder = Path(settings.ENCODER_PATH)
+        folder = EngineSettings.from_environment().encoder
         try:
             examples = load_examples()
             encoder = Encoder.load(folder)
