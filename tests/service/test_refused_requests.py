@@ -7,7 +7,9 @@ from django.test import Client
 
 
 @pytest.mark.parametrize(
-    ("address", "headers"), [("/", {"Host": "elsewhere.example"}), (f"/accounts/signup/?{'a=1&' * 2000}", {})]
+    ("address", "headers"),
+    [("/", {"Host": "elsewhere.example"}), (f"/accounts/signup/?{'a=1&' * 2000}", {})],
+    ids=["unknown host", "too many fields"],
 )
 def test_it_is_told_in_one_line(
     db: None, caplog: pytest.LogCaptureFixture, address: str, headers: dict[str, str]
