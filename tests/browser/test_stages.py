@@ -216,8 +216,8 @@ def test_the_cache_is_tested_by_its_inputs_and_on_request_by_a_run_without_it(jo
         ({}, "every kept row is what its layer's input gives"),
         ({"everywhere": "true"}, "in one piece"),
     ):
+        expect(stage).to_contain_text(proof, timeout=60_000)
         info, tensors = journey.view("kv_cache", **asked, **query)
-        expect(stage).to_contain_text(proof)
         for name in ("largest_difference", "largest_row_difference"):
             assert shown(stage, name) == info[name]
         for token, logit in zip(info["top_ids"], tensors["uncached_logits"].tolist(), strict=True):
