@@ -200,7 +200,7 @@ def probabilities(step: m.Step) -> Account:
     account = Account()
     account.say(
         input="raw logits",
-        output=f"{shorten(top[0].text)} has {top[0].raw_probability * 100:.3g} %; entropy {step.entropy:.3g} nats"
+        output=f"{shorten(top[0].text)} has {top[0].raw_probability * 100:.3g}\u202f%; entropy {step.entropy:.3g} nats"
         if top
         else "",
         data=model_reports.ProbabilitiesReport(top=top, entropy_nats=step.entropy, others_mass=others),

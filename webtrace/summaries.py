@@ -226,7 +226,7 @@ def counted(number: int, noun: str) -> str:
 
 def _seconds(ms: float) -> str:
     """Three digits, in milliseconds below a second."""
-    return f"{ms:.3g} ms" if ms < 1000 else f"{ms / 1000:.3g} s"
+    return f"{ms:.3g}\u202fms" if ms < 1000 else f"{ms / 1000:.3g}\u202fs"
 
 
 def _article(noun: str) -> str:

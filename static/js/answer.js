@@ -86,7 +86,7 @@ export function describeState(record) {
       return say(record.queuePosition === 0 ? "Queued: next in line" : `Queued behind ${plural(record.queuePosition, "request")}`);
     case "in_progress": {
       if (get().connection !== "open") return say("Connection lost: the answer goes on, and will be shown when it is back");
-      if (record.held !== null) return say(`Held after ${placeName(record.held)}: Next, Run and Stop are at the journey`);
+      if (record.held !== null) return say(`Held after ${placeName(record.held)}: Next, Run and Stop are under the map`);
       if (numTokens > 0) return say(`Streaming: ${plural(numTokens, "token")}`);
       return say(record.numPromptTokens > 0 ? `Thinking: reading ${plural(record.numPromptTokens, "token")}` : "Thinking");
     }

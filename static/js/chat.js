@@ -88,13 +88,14 @@ export function welcome(onSend) {
       "p",
       {},
       "Send a prompt and follow it through 27 stages: from the message your browser sends, through attention and " +
-        "probabilities, to the words that come back. Every number is from your own request. To hold it somewhere, right-click a station, press B on it, or use the pause sign beside a stage's name.",
+        "probabilities, to the words that come back. Every number is from your own request.",
     ),
     element(
       "ul",
       { class: "examples", "aria-label": "Examples" },
       EXAMPLES.map((text) => element("li", {}, element("button", { type: "button", onclick: () => onSend(text) }, text))),
     ),
+    element("p", { class: "soft small" }, "To hold the request at a stage and look around there, press the pause sign beside the stage's name, right-click its station, or press B on it."),
     element("p", { class: "soft small" }, "One representative system with a small model: not the insides of any particular product."),
   );
 }

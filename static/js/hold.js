@@ -29,8 +29,8 @@ export function mountHold(host) {
   const step = element("input", { type: "number", min: 0, step: 1, "aria-label": "Step to hold after", placeholder: "step" });
   const points = element(
     "form", { class: "hold", role: "group", "aria-label": "Breakpoints", hidden: true, onsubmit: addStep },
-    element("span", {}, "The next request is held after"), chosen, step, element("button", { type: "submit", class: "quiet" }, "Add a step"),
-    act("Clear", () => set({ breakpoints: [] }), "quiet"),
+    element("span", {}, "The next request is held after"), chosen, step, element("button", { type: "submit" }, "Add a step"),
+    act("Clear", () => set({ breakpoints: [] })),
   );
   host.append(held, points);
   let shown = null; // the hold that the page has turned to
@@ -63,7 +63,7 @@ export function mountHold(host) {
     points.hidden = breakpoints.length === 0;
     const names = breakpoints.map(placeName);
     chosen.replaceChildren(...breakpoints.map((point, index) => element(
-      "button", { type: "button", class: "quiet", title: "Take this breakpoint back", "aria-label": `Take back the breakpoint ${names[index]}`, onclick: () => toggle(point) }, `${names[index]} ×`,
+      "button", { type: "button", title: "Take this breakpoint back", "aria-label": `Take back the breakpoint ${names[index]}`, onclick: () => toggle(point) }, `${names[index]} ×`,
     )));
   });
 }

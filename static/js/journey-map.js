@@ -121,7 +121,7 @@ function stateOf(slug, report, isRunning, response) {
 /** Two digits are all that fits under a station; the stage itself has the rest. */
 function brief(ms) {
   if (ms < 1) return `${number(ms * 1000, 2)}${HAIR}µs`;
-  return ms < 1000 ? `${number(ms, 2)}${HAIR}ms` : `${number(ms / 1000, 2)}${HAIR}s`;
+  return ms < 99.5 ? `${number(ms, 2)}${HAIR}ms` : `${number(ms / 1000, 2)}${HAIR}s`;
 }
 
 function mark(link, isSelected) {

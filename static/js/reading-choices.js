@@ -25,5 +25,5 @@ export function createReadingChoices(host, catalogue) {
       document.querySelector(`.station[data-slug="${stage.slug}"]`).toggleAttribute("data-other", chosen !== "" && stage.subject !== chosen);
     }
   }
-  return element("span", { class: "reading-choices" }, element("label", {}, dense, " dense"), subject);
+  return element("span", { class: "reading-choices" }, element("label", { title: "Tables and charts without their explanations" }, dense, " data only"), subject);
 }

@@ -1,12 +1,17 @@
 /** What input and output safety show alike: scores against thresholds, and rules that matched. */
 
-import { number } from "./format.js";
+import { count, number } from "./format.js";
 import { bar, fromContext, note, quantity, table } from "./parts.js";
 import { element } from "./dom.js";
 
 /** A label as a person writes it. */
 export function plainLabel(label) {
   return label.replaceAll("_", " ");
+}
+
+/** Which part of the answer a window holds. */
+export function placeOf({ start, end }) {
+  return `characters ${count(start)} to ${count(end)}`;
 }
 
 /** Scores from 0 to 1, each with its threshold marked. */
@@ -39,11 +44,11 @@ export function rulesTable(name, rules) {
 /** Each score compared with its threshold, as a line. */
 export function safetyArithmetic(host, context) {
   return fromContext(host, context, ({ report }) => [report], ({ report: { data } }) => {
-    const scores = (data.scores ?? data.windows.flatMap((window) => window.scores)).filter(
-      ({ threshold }) => threshold !== null && threshold !== undefined,
-    );
+    const windows = data.windows ?? [data];
+    const scores = windows.flatMap((window) => window.scores.map((score) => ({ ...score, place: data.windows ? `${placeOf(window)}, ` : "" })))
+      .filter(({ threshold }) => threshold !== null && threshold !== undefined);
     if (scores.length === 0) return note("No score had a threshold to be compared with.");
-    return element("ul", { class: "lines" }, scores.map(({ label, score, threshold }) =>
-      element("li", {}, `${plainLabel(label)}: ${number(score)} ${score >= threshold ? "≥" : "<"} ${number(threshold)}, so it ${score >= threshold ? "counts" : "does not count"}`)));
+    return element("ul", { class: "lines" }, scores.map(({ place, label, score, threshold }) =>
+      element("li", {}, `${place}${plainLabel(label)}: ${number(score)} ${score >= threshold ? "≥" : "<"} ${number(threshold)}, so it ${score >= threshold ? "counts" : "does not count"}`)));
   });
 }

@@ -7,7 +7,7 @@ const { terms } = JSON.parse(document.getElementById("page-data").textContent);
 const names = Object.keys(terms).sort((a, b) => b.length - a.length).join("|");
 const TERM = new RegExp(`“[^”]*”|(?<![\\p{L}-])(${names})(?:e?s)?(?![\\p{L}-])`, "giu");
 
-/** The text with the first mention of each term as a button that bears its meaning. */
+/** The text with the first mention of each term bearing its meaning; focus shows it too, and so a tap. */
 export function explained(text) {
   const told = new Set();
   const parts = [];
@@ -17,7 +17,7 @@ export function explained(text) {
     if (name === undefined || told.has(name)) continue;
     told.add(name);
     parts.push(text.slice(from, match.index), element(
-      "button", { type: "button", class: "term", "data-meaning": terms[name], "aria-description": terms[name] }, match[0],
+      "dfn", { class: "term", tabindex: "0", "data-meaning": terms[name], "aria-description": terms[name] }, match[0],
     ));
     from = match.index + match[0].length;
   }

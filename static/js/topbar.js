@@ -45,7 +45,7 @@ export function mountTopbar(host, app) {
     connection.dataset.state = state;
     setText(connection, state === "closed" && reason ? reason : CONNECTIONS[state]);
   });
-  subscribe(["model"], ({ model: loaded }) => setText(model, loaded ? `${loaded.name} · ${loaded.kernel}` : "The model is being loaded, or there is none"));
+  subscribe(["model"], ({ model: loaded }) => setText(model, loaded ? `${loaded.name} · ${loaded.kernel}` : "Waiting for a model to be loaded"));
   subscribe(["me"], ({ me }) => {
     setText(limit, limitWords(me.limit));
     account.replaceChildren(...accountLinks(me));

@@ -45,13 +45,13 @@ def test_the_journey_is_one_text_with_this_requests_values(journey: Journey) -> 
 
 def test_dense_leaves_tables_and_charts_alone_and_is_remembered(journey: Journey) -> None:
     stage = journey.go("tokens")
-    journey.page.get_by_label("dense").check()
+    journey.page.get_by_label("data only").check()
     for hidden in (".stage-sentence", ".note", ".stage-facts"):
         expect(stage.locator(hidden).first).to_be_hidden()
     expect(stage.get_by_role("table").first).to_be_visible()
     journey.page.reload()
     expect(journey.page.locator(".stage-facts")).to_be_hidden()
-    journey.page.get_by_label("dense").uncheck()
+    journey.page.get_by_label("data only").uncheck()
     expect(journey.page.locator(".stage-sentence")).to_be_visible()
 
 

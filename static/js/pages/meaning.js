@@ -32,7 +32,7 @@ export function draw(host, { ask, model }) {
     element(
       "form", { class: "meaning-form", onsubmit: (event) => { event.preventDefault(); run(); } },
       fields,
-      element("span", { class: "dialog-actions" }, Object.keys(PAIRS).map((name) => element("button", { type: "button", class: "quiet", onclick: () => fill(name) }, name)), element("button", { type: "submit", class: "primary" }, "Run both")),
+      element("span", { class: "dialog-actions" }, Object.keys(PAIRS).map((name) => element("button", { type: "button", onclick: () => fill(name) }, name)), element("button", { type: "submit", class: "primary" }, "Run both")),
     ),
     said, body,
   );

@@ -8,7 +8,8 @@ import { note, quantity, table } from "../parts.js";
 import { figures } from "./worked-numbers.js";
 
 export function draw(host) {
-  swap(host, sections());
+  const [opening, ...rest] = sections();
+  swap(host, opening, element("div", { class: "columns" }, rest));
   return { update() {}, destroy: () => host.replaceChildren() };
 }
 

@@ -31,12 +31,12 @@ export function draw(host, context) {
   function chapter(stretch, some) {
     const told = some.filter(({ slug }) => latest.stages.has(slug));
     return told.length > 0 && element(
-      "section", { class: "chapter lines" },
+      "section", { class: "chapter" },
       element("h3", {}, stretch[0].toUpperCase(), stretch.slice(1)),
       element("p", { class: "chapter-opening" }, OPENINGS[stretch](latest)),
       told.map((stage) => element(
         "p", { "data-stage": stage.slug, dir: "auto" },
-        selectionLink({ stage: stage.slug }, { class: "chapter-stage", "data-world": stage.world, "data-focus": `read-${stage.slug}` }, stage.title), " ",
+        selectionLink({ stage: stage.slug }, { class: "chapter-stage", "data-world": stage.world, "data-focus": `read-${stage.slug}` }, stage.title), ". ",
         explained(modules.get(stage.slug).sentence({ ...latest, stage, report: latest.stages.get(stage.slug) })),
       )),
     );

@@ -7,7 +7,7 @@ export const uses = [];
 
 export function sentence({ report: { data, duration_ms: took } }) {
   const passed = data.checks.filter((check) => check.passed).length;
-  const limit = data.checks.find((check) => check.remaining !== null && check.remaining !== undefined);
+  const limit = limitOf(data);
   const left = limit ? ` ${plural(limit.remaining, "answer")} of ${count(limit.limit)} remain for now.` : "";
   if (data.refused) {
     const failed = data.checks.find((check) => check.passed === false);
@@ -16,7 +16,16 @@ export function sentence({ report: { data, duration_ms: took } }) {
   return `The front door made ${plural(passed, "check")} in ${duration(took)} and let the request of ${/^[aeiou]/.test(data.principal) ? "an" : "a"} ${data.principal} in.${left}`;
 }
 
-const RESULTS = { true: "passed ✓", false: "failed ✗", null: "not reached" };
+/** The check that counts answers, where it was reached. */
+function limitOf({ checks }) {
+  return checks.find(({ remaining }) => remaining !== null && remaining !== undefined);
+}
+
+function standing({ remaining, limit, resets_in_s: resets }) {
+  return [quantity("remaining", remaining, count), ` of ${count(limit)}`, resets ? `; more in ${wait(resets)}` : null];
+}
+
+const RESULTS = { true: "passed\u00a0✓", false: "failed\u00a0✗", null: "not reached" };
 
 export function draw(host, context) {
   return fromContext(host, context, ({ report }) => [report], ({ report: { data } }) => [
@@ -25,22 +34,14 @@ export function draw(host, context) {
       ["asked by", data.principal],
       ["refused with", data.refused],
       ["checks passed", quantity("checks_passed", data.checks.filter((check) => check.passed).length, count)],
+      ["answers left", limitOf(data) && standing(limitOf(data))],
     ]),
     table({
       name: "checks", caption: "Checks, in order",
-      columns: [
-        { title: "check" }, { title: "result" }, { title: "what it found" }, { title: "left" }, { title: "more in" },
-        { title: "time", numeric: true },
-      ],
+      columns: [{ title: "check" }, { title: "result" }, { title: "what it found" }, { title: "time", numeric: true }],
       rows: data.checks.map((check) => ({
         class: check.passed === false ? "row-alarm" : check.passed === null ? "row-muted" : "",
-        cells: [
-          check.name, RESULTS[check.passed], check.detail,
-          check.remaining === null || check.remaining === undefined
-            ? "" : [quantity("remaining", check.remaining, count), ` of ${count(check.limit)}`],
-          check.resets_in_s === null || check.resets_in_s === undefined ? "" : wait(check.resets_in_s),
-          check.passed === null ? "" : duration(check.duration_ms),
-        ],
+        cells: [check.name, RESULTS[check.passed], check.detail, check.passed === null ? "" : duration(check.duration_ms)],
       })),
     }),
   ]);

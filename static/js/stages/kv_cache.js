@@ -26,6 +26,7 @@ export function draw(host, context) {
         ["rows computed", quantity("rows_computed", data.rows_computed, count)],
         ["rows reused", quantity("rows_reused", data.rows_reused, count)],
         ["from an earlier request", quantity("num_prefix_tokens", data.num_prefix_tokens, count)],
+        ["since the engine took it", data.events.map(([name, ms]) => `${name.replace("_", " ")} ${duration(ms)}`).join(", ")],
       ]),
       blocks(data),
       table({
@@ -38,7 +39,6 @@ export function draw(host, context) {
           ["time per position",
             each(data.prefill_ms, data.num_prompt_tokens - data.num_prefix_tokens), each(data.decode_ms, data.num_decode_steps)],
           ["read from memory", "", data.gigabytes_per_second ? quantity("gigabytes_per_second", data.gigabytes_per_second, (rate) => `${short(rate)} GB/s`) : "–"],
-          ["in the engine", data.events.map(([name, ms]) => `${name.replace("_", " ")} ${duration(ms)}`).join(", "), ""],
         ],
       }),
       note("A later token depends on all earlier ones, so decode goes one by one; the prompt is known as a whole, so prefill takes many together."),

@@ -3,7 +3,7 @@
 import { element } from "../dom.js";
 import { count, number, plural } from "../format.js";
 import { facts, fold, fromContext, note, quantity, table } from "../parts.js";
-import { plainLabel, rulesTable, scoresTable } from "../safety.js";
+import { placeOf, plainLabel, rulesTable, scoresTable } from "../safety.js";
 
 export const uses = [];
 
@@ -41,9 +41,9 @@ export function draw(host, context) {
           ],
         })),
       }),
-      data.windows.map((window, index) => (window.scores.length > 0 || window.rules.length > 0) &&
-        fold(`window-${index}`, `All scores of characters ${count(window.start)} to ${count(window.end)}`, () =>
-          [scoresTable(`window-${index}`, window.scores), rulesTable(`rules-${index}`, window.rules)])),
+      element("div", { class: "lines" }, data.windows.map((window, index) => (window.scores.length > 0 || window.rules.length > 0) &&
+        fold(`window-${index}`, `All scores of ${placeOf(window)}`, () =>
+          [scoresTable(`window-${index}`, window.scores), rulesTable(`rules-${index}`, window.rules)]))),
       note("Text and trace of a stretch are sent only when it has been let through."),
     ];
   });

@@ -11,6 +11,18 @@ export function sentence({ report: { data } }) {
   return `After ${duration(data.queue_ms)} in the queue the request went to ${chosen?.name ?? "a worker"}${others}, which runs ${data.model} on a ${chosen?.device ?? "device"}.`;
 }
 
+const CRITERIA = {
+  model: ({ model }) => model,
+  device: ({ device }) => device,
+  kernel: ({ kernel }) => kernel,
+  region: ({ region }) => region || "any",
+  "free blocks": ({ num_free_blocks: free }) => quantity("num_free_blocks", free, count),
+  running: ({ num_running: running }) => count(running),
+  waiting: ({ num_waiting: waiting }) => count(waiting),
+  "last seen": ({ last_seen_s: seen }) => `${duration(seen * 1000)} before`,
+  verdict: ({ chosen, reason }) => `${chosen ? "chosen: " : ""}${reason}`,
+};
+
 export function draw(host, context) {
   return fromContext(host, context, ({ report }) => [report], ({ report: { data } }) => [
     facts([
@@ -22,19 +34,8 @@ export function draw(host, context) {
     ]),
     table({
       name: "workers", caption: "Workers, and the value of each criterion",
-      columns: [
-        { title: "worker" }, { title: "model" }, { title: "device" }, { title: "kernel" }, { title: "region" },
-        { title: "free blocks", numeric: true }, { title: "running", numeric: true }, { title: "waiting", numeric: true },
-        { title: "last seen", numeric: true }, { title: "verdict" },
-      ],
-      rows: data.workers.map((worker) => ({
-        selected: worker.chosen,
-        cells: [
-          worker.name, worker.model, worker.device, worker.kernel, worker.region || "any",
-          quantity("num_free_blocks", worker.num_free_blocks, count), count(worker.num_running), count(worker.num_waiting),
-          duration(worker.last_seen_s * 1000), `${worker.chosen ? "chosen: " : ""}${worker.reason}`,
-        ],
-      })),
+      columns: [{ title: "criterion" }, ...data.workers.map(({ name }) => ({ title: name }))],
+      rows: Object.entries(CRITERIA).map(([name, value]) => [name, ...data.workers.map(value)]),
     }),
     note("The queue time is measured by the database's clock, from the job's creation to its taking. The fingerprint names what the numbers depend on: weights, kernels, library."),
   ]);

@@ -1,7 +1,7 @@
 /** Stage 26: the answer in small frames: what the worker measured, and what this browser measured. */
 
 import { count, duration, number } from "../format.js";
-import { agrees, facts, fold, fromContext, keptCharts, note, quantity, table } from "../parts.js";
+import { agrees, facts, fold, fromContext, heading, keptCharts, note, quantity, table } from "../parts.js";
 import { lines } from "../charts.js";
 
 export const uses = [];
@@ -50,12 +50,13 @@ export function draw(host, context) {
         ["tokens per second", data.tokens_per_second === null ? null : quantity("tokens_per_second", data.tokens_per_second, (value) => number(value, 3))],
         ["bytes of text", quantity("num_bytes", data.num_bytes, count)],
       ]),
+      byStep.length > 0 && heading("The time between one token and the next"),
       byStep.length > 0 && charts.chart("gaps", lines, {
         series: [
           { name: "between steps, worker's clock", values: byStep },
           ...(byArrival.length > 0 ? [{ name: "between pieces, this browser's clock", values: byArrival, dashed: true }] : []),
         ],
-        x: { title: "gap" }, y: { title: "ms" },
+        x: { title: "gap, in order" }, y: { title: "milliseconds" },
       }),
       byStep.length > 0 && fold("gaps", "As a table", () => table({
         name: "gaps", caption: "Milliseconds between neighbouring steps and pieces",
