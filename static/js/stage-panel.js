@@ -10,6 +10,7 @@ import { contextOf, followState } from "./context.js";
 import { element, setText } from "./dom.js";
 import { duration, number, plural } from "./format.js";
 import { iconButton } from "./icons.js";
+import { selectionLink } from "./links.js";
 import { isActive } from "./record.js";
 import { createPickers } from "./pickers.js";
 import { get } from "./store.js";
@@ -53,6 +54,7 @@ export function mountStagePanel(host, catalogue) {
 
 function createFrame(stage, catalogue) {
   const index = catalogue.indexOf(stage);
+  const next = catalogue[index + 1];
   const parts = {
     sentence: element("p", { class: "stage-sentence", dir: "auto" }),
     state: element("p", { class: "stage-state" }),
@@ -76,7 +78,7 @@ function createFrame(stage, catalogue) {
   const node = element(
     "article",
     { class: "stage", id: `stage-${stage.slug}`, "data-world": stage.world, "aria-labelledby": "stage-title" },
-    heading(stage, catalogue[index - 1], catalogue[index + 1], hold.node),
+    heading(stage, catalogue[index - 1], next, hold.node),
     parts.sentence,
     parts.state,
     parts.scope,
@@ -86,6 +88,7 @@ function createFrame(stage, catalogue) {
     parts.picture,
     fold,
     facts(stage),
+    next && selectionLink({ stage: next.slug }, { class: "button stage-next" }, `Next: ${next.title} →`),
   );
   let module = null;
   let context = null;

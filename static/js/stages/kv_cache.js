@@ -10,7 +10,7 @@ export const uses = [];
 export function sentence({ report: { data } }) {
   const { num_prefix_tokens: prefix, rows_reused: reused, rows_computed: computed } = data;
   const known = prefix > 0 ? ` ${plural(prefix, "position")} of the prompt were known from an earlier request.` : "";
-  return `Each position's keys and values were computed once, ${plural(computed, "row")} in all, and kept; the steps after read such rows ${count(reused)} times instead of computing them anew.${known}`;
+  return `Each position's keys and values were computed once, ${plural(computed, "row")} in all, and kept; later steps read such rows ${count(reused)} times instead of computing them anew.${known}`;
 }
 
 export function draw(host, context) {

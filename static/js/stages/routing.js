@@ -28,7 +28,6 @@ export function draw(host, context) {
     facts([
       ["asked for", data.requested_model],
       ["model", data.model],
-      ["why this worker", data.reason],
       ["queue time", quantity("queue_ms", data.queue_ms, duration)],
       ["fingerprint", data.fingerprint],
     ]),
