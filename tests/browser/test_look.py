@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Open, ask, await_end, keep_screenshot
 from tests.service.site import Site
@@ -40,6 +40,65 @@ def test_no_width_scrolls_sideways(site: Site, open_page: Open, width: int) -> N
         page.evaluate("address => { location.hash = address; }", f"#page={name}")
         expect(page.locator(f"#page-{name} .page-body > *").first).to_be_visible()
         assert_fits(page)
+
+
+TOUCHING = """() => [".stretch-name", ".station-time"].flatMap((kind) => {
+  const boxes = [...document.querySelectorAll(kind)].filter((node) => node.checkVisibility() && node.textContent !== "")
+    .map((node) => {
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      return [range.getBoundingClientRect(), node.textContent];
+    });
+  return boxes.slice(1).flatMap(([box, text], index) => {
+    const [before, name] = boxes[index];
+    return box.top < before.bottom && box.left < before.right ? [[name, text]] : [];
+  });
+})"""
+
+
+@pytest.mark.parametrize("width", [1001, 1024, 1180, 1440])
+def test_names_and_times_of_the_map_do_not_touch(site: Site, open_page: Open, width: int) -> None:
+    page = open_page(site, width=width, height=800)
+    ask(page, "hello")
+    await_end(page)
+    assert page.evaluate(TOUCHING) == []
+    tops = page.locator(".station").evaluate_all("all => all.map((one) => one.getBoundingClientRect().top)")
+    assert len(set(tops)) == 2
+
+
+# Of what can be pressed, all but tokens, which stand in a text: width and height on the screen, and what it is.
+PRESSED = "button:not(.token), select, .button, .topbar a, .page-links a, .station"
+SMALL = """kinds => [...document.querySelectorAll(kinds)]
+  .filter((node) => node.checkVisibility({ visibilityProperty: true }))
+  .map((node) => [node.getBoundingClientRect(), node.className, node.textContent.slice(0, 40)])
+  .filter(([{ width, height }]) => height < 39.9 || width < 24)
+  .map(([box, ...rest]) => [box.width, box.height, ...rest])"""
+
+
+def test_a_finger_finds_what_can_be_pressed(site: Site, browser: Browser) -> None:
+    context = browser.new_context(
+        viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    page.goto(site.url)
+    assert page.evaluate(SMALL, PRESSED) == []
+    ask(page, "hello")
+    await_end(page)
+    assert page.evaluate(SMALL, PRESSED) == []
+    page.get_by_role("tab", name="Inside").click()
+    page.locator("[data-slug=softmax]").click()
+    expect(page.locator("[data-picker=head]")).to_be_visible()
+    assert page.evaluate(SMALL, PRESSED) == []
+    context.close()
+
+
+def test_the_end_of_a_stage_leads_to_the_next(site: Site, open_page: Open) -> None:
+    page = open_page(site)
+    page.get_by_role("link", name="Next: The gateway").click()
+    expect(page.locator("#stage-gateway")).to_be_visible()
+    page.locator("[data-slug=storage]").click()
+    expect(page.locator("#stage-storage")).to_be_visible()
+    expect(page.get_by_role("link", name="Next: ")).to_have_count(0)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

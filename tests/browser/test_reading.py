@@ -38,7 +38,7 @@ def test_the_journey_is_one_text_with_this_requests_values(journey: Journey) -> 
     order = page.locator("[data-stage]").evaluate_all("all => all.map((one) => one.dataset.stage)")
     assert order == [stage.slug for stage in STAGES]
     told = page.locator("[data-stage=token_ids]")
-    sentence = told.inner_text().removeprefix("Token ids").strip()
+    sentence = told.inner_text().removeprefix("Token ids.").strip()
     told.get_by_role("link").click()
     expect(journey.page.locator("#stage-token_ids .stage-sentence")).to_have_text(sentence)
 

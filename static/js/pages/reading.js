@@ -36,7 +36,7 @@ export function draw(host, context) {
       element("p", { class: "chapter-opening" }, OPENINGS[stretch](latest)),
       told.map((stage) => element(
         "p", { "data-stage": stage.slug, dir: "auto" },
-        selectionLink({ stage: stage.slug }, { class: "chapter-stage", "data-world": stage.world, "data-focus": `read-${stage.slug}` }, stage.title), ". ",
+        selectionLink({ stage: stage.slug }, { class: "chapter-stage", "data-world": stage.world, "data-focus": `read-${stage.slug}` }, `${stage.title}.`), " ",
         explained(modules.get(stage.slug).sentence({ ...latest, stage, report: latest.stages.get(stage.slug) })),
       )),
     );
