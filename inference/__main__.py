@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from inference.checkpoint import UnsupportedCheckpoint
+from inference.checkpoint.sampling_defaults import Defaults, sampling_defaults
 from inference.engine import Engine
 from inference.machine import load_engine
-from inference.messages import Ended, Generate, Sampling, Started, Step, Steps
+from inference.messages import AskedSampling, Ended, Generate, Sampling, Started, Step, Steps
 from inference.parameters import validate
 from inference.settings import BadSetting, EngineSettings
 from inference.text import ChatTemplate, Message
@@ -21,18 +22,17 @@ RESPONSE = "cli"
 
 
 def parser() -> argparse.ArgumentParser:
-    default = Sampling()
     options = argparse.ArgumentParser(prog="python -m inference", description=__doc__)
     options.add_argument("prompt", help="what to say to the model")
     options.add_argument("--system", help="a system prompt in place of the template's own")
     options.add_argument("--raw", action="store_true", help="complete the prompt itself, without the chat template")
-    options.add_argument("--temperature", type=float, default=default.temperature, help="0 is greedy")
-    options.add_argument("--top-k", type=int, default=default.top_k, help="0 is off")
-    options.add_argument("--top-p", type=float, default=default.top_p, help="1 is off")
-    options.add_argument("--min-p", type=float, default=default.min_p, help="0 is off")
-    options.add_argument("--repetition-penalty", type=float, default=default.repetition_penalty)
+    options.add_argument("--temperature", type=float, help="0 is greedy")
+    options.add_argument("--top-k", type=int, help="0 is off")
+    options.add_argument("--top-p", type=float, help="1 is off")
+    options.add_argument("--min-p", type=float, help="0 is off")
+    options.add_argument("--repetition-penalty", type=float, help="1 is off")
     options.add_argument("--seed", type=int, help="the same seed gives the same answer")
-    options.add_argument("--max-tokens", type=int, default=default.max_tokens)
+    options.add_argument("--max-tokens", type=int)
     options.add_argument("--stop", action="append", default=[], help="a string that ends the answer (repeatable)")
     options.add_argument("--model", type=Path, help="a GGUF file or a Hugging Face folder")
     options.add_argument("--kernel", help="auto, float32, bfloat16, int8, int4 or native")
@@ -50,8 +50,9 @@ def prompt_ids(engine: Engine, arguments: argparse.Namespace) -> list[int]:
     return [token for segment in segments for token in segment.token_ids]
 
 
-def sampling_of(arguments: argparse.Namespace) -> Sampling:
-    return Sampling(
+def sampling_of(arguments: argparse.Namespace, defaults: Defaults) -> Sampling:
+    """What is not said is as the checkpoint states it."""
+    asked = AskedSampling(
         repetition_penalty=arguments.repetition_penalty,
         temperature=arguments.temperature,
         top_k=arguments.top_k,
@@ -61,6 +62,7 @@ def sampling_of(arguments: argparse.Namespace) -> Sampling:
         max_tokens=arguments.max_tokens,
         stop=arguments.stop,
     )
+    return asked.over(Sampling(**defaults))  # type: ignore[arg-type]
 
 
 def show(step: Step) -> None:
@@ -103,12 +105,12 @@ def answer(engine: Engine, request: Generate, trace: bool) -> int:
 def main() -> int:
     arguments = parser().parse_args()
     logging.basicConfig(level=logging.WARNING)
-    sampling = sampling_of(arguments)
     try:
         settings = EngineSettings.all_from_environment()[0]
         settings = replace(
             settings, model=arguments.model or settings.model, kernel=arguments.kernel or settings.kernel
         )
+        sampling = sampling_of(arguments, sampling_defaults(settings.model))
         engine = load_engine(settings)
         token_ids = prompt_ids(engine, arguments)
     except (BadSetting, UnsupportedCheckpoint, OSError, ValueError) as error:

@@ -86,7 +86,7 @@ class FakeEngine:
         sizes = {"vocabulary": len(self._tokenizer), "context_length": CONTEXT_LENGTH, "num_parameters": 0}
         return Ready(
             fingerprint=self._name,
-            model={"name": self._name, "architecture": NAME, **dimensions, **kinds, **sizes},
+            model={"name": self._name, "architecture": NAME, **dimensions, **kinds, **sizes, "sampling": {}},
             device=NAME,
             kernel=NAME,
             threads=0,

@@ -9,6 +9,7 @@ import torch
 
 from inference.cache import KVCache, ResidualPool
 from inference.checkpoint import ModelConfig, load_checkpoint
+from inference.checkpoint.sampling_defaults import Defaults, sampling_defaults
 from inference.engine import Engine
 from inference.judge import TextJudge
 from inference.messages import Ready
@@ -25,10 +26,12 @@ WARM_UP_TOKENS = 8
 class ModelMachine:
     """One engine, and beside it what looks into its responses and what judges texts."""
 
-    def __init__(self, engine: Engine, judge: TextJudge, name: str) -> None:
+    def __init__(self, engine: Engine, judge: TextJudge, name: str, defaults: Defaults) -> None:
+        """`defaults` are the sampling parameters that the checkpoint states."""
         self._engine = engine
         self._card = judge.card
         self._name = name
+        self._defaults = defaults
         self.submit = engine.submit
         self.proceed = engine.proceed
         self.cancel = engine.cancel
@@ -44,13 +47,15 @@ class ModelMachine:
         return self._engine.has_work
 
     def ready(self) -> Ready:
-        return self._engine.ready(describe(self._name, self._engine.decoder.config), self._card)
+        return self._engine.ready(describe(self._name, self._engine.decoder.config, self._defaults), self._card)
 
 
 def load_machine(settings: EngineSettings) -> ModelMachine:
     """Raises FileNotFoundError, UnsupportedCheckpoint, ValueError with what to do."""
+    defaults = sampling_defaults(settings.model)
     engine = load_engine(settings)
-    return ModelMachine(engine, TextJudge.load(settings.encoder, settings.safety_heads), settings.model_name)
+    judge = TextJudge.load(settings.encoder, settings.safety_heads)
+    return ModelMachine(engine, judge, settings.model_name, defaults)
 
 
 def load_engine(settings: EngineSettings) -> Engine:
@@ -83,8 +88,8 @@ def _memory(settings: EngineSettings, decoder: Decoder) -> tuple[KVCache, Residu
     )
 
 
-def describe(name: str, config: ModelConfig) -> dict[str, Any]:
-    """A checkpoint's dimensions for `Ready.model`."""
+def describe(name: str, config: ModelConfig, defaults: Defaults) -> dict[str, Any]:
+    """A checkpoint's dimensions, and the sampling parameters it states, for `Ready.model`."""
     return {
         "name": name,
         "architecture": config.architecture,
@@ -100,4 +105,5 @@ def describe(name: str, config: ModelConfig) -> dict[str, Any]:
         "windows": [kind.window for kind in config.layers],
         "rotates": [kind.rotary is not None for kind in config.layers],
         "num_parameters": config.num_parameters,
+        "sampling": defaults,
     }

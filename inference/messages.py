@@ -36,6 +36,28 @@ class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stop: list[str] = []
 
 
+class AskedSampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a request says about sampling, see `Sampling`. What it leaves out, or null, is as the model's checkpoint
+    has it (`sampling` of the model), or else the service's own default."""
+
+    logit_bias: dict[int, float] | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
+    stop: list[str] | None = None
+
+    def over(self, defaults: Sampling) -> Sampling:
+        """These parameters, and the defaults where nothing is said."""
+        said = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        return msgspec.structs.replace(defaults, **said)
+
+
 # ---------------------------------------------------------------- worker to engine
 
 

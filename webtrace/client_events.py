@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from inference.messages import Sampling
+from inference.messages import AskedSampling
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 
@@ -50,7 +50,7 @@ class ResponseCreate(msgspec.Struct, frozen=True, tag="response.create", forbid_
     conversation_id: str | None = None
     instructions: str | None = None
     model: str = "auto"
-    sampling: Sampling = Sampling()
+    sampling: AskedSampling = AskedSampling()
     retrieval: bool = False
     trace: bool = True
     parent_id: str | None = None

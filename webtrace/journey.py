@@ -34,6 +34,7 @@ from webtrace.dispatch.routing import Choice
 from webtrace.events import ErrorBody
 from webtrace.gateway import checks, limits, rejections
 from webtrace.gateway.address import address_group
+from webtrace.gateway.checks import Verdict
 from webtrace.gateway.incoming import Incoming
 from webtrace.gateway.principal import Principal
 from webtrace.generation import Generation
@@ -91,7 +92,7 @@ def _admit(incoming: Incoming, principal: Principal, keep: bool) -> Admitted | R
         if verdict.error is not None and not limits.may_store_refusal(principal):
             _count_refusal(incoming, principal, verdict.error)
             return Refused(verdict.error, None)
-        response, is_new = _store(incoming, principal, keep, verdict.error, reports)
+        response, is_new = _store(verdict, keep, reports)
     except services.EventIdReused as problem:
         return Refused(ErrorBody("event_id_reused", str(problem), "event_id"), None)
     except CannotBranch as problem:  # likewise
@@ -111,15 +112,10 @@ def _admit(incoming: Incoming, principal: Principal, keep: bool) -> Admitted | R
 
 
 @transaction.atomic
-def _store(
-    incoming: Incoming,
-    principal: Principal,
-    keep: bool,
-    refusal: ErrorBody | None,
-    reports: Sequence[dict[str, Any]],
-) -> tuple[Response, bool]:
+def _store(verdict: Verdict, keep: bool, reports: Sequence[dict[str, Any]]) -> tuple[Response, bool]:
     """The response with its first events, and its job; a refused one with its end instead."""
-    sampling = summaries.recorded(incoming.message.sampling)
+    incoming, principal, refusal = verdict.incoming, verdict.principal, verdict.error
+    sampling = summaries.recorded(verdict.sampling)
     response, is_new = services.start_response(
         owner=principal.user,
         message=incoming.message,

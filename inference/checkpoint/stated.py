@@ -47,6 +47,10 @@ class Stated:
         value = self._read(name, None, lambda value: isinstance(value, dict), "an object")
         return None if value is None else Stated(f"{self._prefix}{name}.", value.get)
 
+    def named(self, name: str) -> str:
+        """The field as messages call it."""
+        return f"{self._prefix}{name}"
+
     def states(self, name: str) -> bool:
         return self._find(name) is not None
 

@@ -33,14 +33,18 @@ export function createSettings({ defaults, maxTokens }) {
   const stop = element("textarea", { rows: 2, id: "setting-stop", "aria-describedby": "setting-stop-error" });
   stop.addEventListener("input", changed);
   const stopError = element("p", { class: "field-error", id: "setting-stop-error", role: "alert" });
-  const models = element("select", { id: "setting-model", onchange: () => write(MODEL_KEY, models.value) });
+  let stated = {}; // by the chosen model's checkpoint: its own defaults
+  let known = [];
+  const models = element("select", { id: "setting-model", onchange() { write(MODEL_KEY, models.value); follow(); } });
   const modelRow = element("div", { class: "setting wide", hidden: true }, element("label", { for: "setting-model" }, "Model"), models);
-  subscribe(["models"], ({ models: known }) => {
+  subscribe(["models"], ({ models: found }) => {
+    known = found;
     const names = ["auto", ...known.map(({ name }) => name)];
     const chosen = names.includes(read(MODEL_KEY)) ? read(MODEL_KEY) : "auto";
     models.replaceChildren(...names.map((name) => element("option", { value: name }, name === "auto" && known.length ? `auto: ${known[0].name}` : name)));
     models.value = chosen;
     modelRow.hidden = known.length < 2;
+    follow();
   });
   const instructions = element("textarea", { rows: 3, dir: "auto", id: "setting-instructions" });
   const summary = element("span", { class: "settings-summary" });
@@ -70,9 +74,23 @@ export function createSettings({ defaults, maxTokens }) {
     return values;
   }
 
+  /** What differs from the defaults. */
+  function choices() {
+    const base = { ...defaults, ...stated };
+    return Object.fromEntries(Object.entries(sampling()).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(base[name])));
+  }
+
+  /** What was left at its default goes with the model. */
+  function follow() {
+    const kept = choices();
+    stated = (known.find(({ name }) => name === models.value) ?? known[0])?.sampling ?? {};
+    for (const [name, row] of rows) row.tell(stated[name]);
+    fill(kept);
+  }
+
   function changed() {
     setText(stopError, "");
-    write(KEY, JSON.stringify(sampling()));
+    write(KEY, JSON.stringify(choices()));
     summarise();
   }
 
@@ -82,7 +100,7 @@ export function createSettings({ defaults, maxTokens }) {
   }
 
   function fill(values) {
-    for (const field of FIELDS) rows.get(field.name).set(startValue(field, defaults, values, maxTokens));
+    for (const field of FIELDS) rows.get(field.name).set(startValue(field, { ...defaults, ...stated }, values, maxTokens));
     stop.value = (values.stop ?? []).join("\n");
     summarise();
   }
@@ -138,11 +156,9 @@ function createRow({ name, label, help, step, empty }, changed) {
   const id = `setting-${name}`;
   const input = element("input", { id, type: "number", step, "aria-describedby": `${id}-help ${id}-error`, autocomplete: "off" });
   const error = element("p", { class: "field-error", id: `${id}-error`, role: "alert" });
-  const node = element(
-    "div",
-    { class: "setting" },
-    element("label", { for: id }, label), input, element("p", { class: "setting-help", id: `${id}-help` }, help), error,
-  );
+  const helped = element("p", { class: "setting-help", id: `${id}-help` }, help);
+  const node = element("div", { class: "setting" }, element("label", { for: id }, label), input, helped, error);
+  const tell = (value) => setText(helped, value === undefined ? help : `${help}; this model's default is ${value}`);
   const mayBeEmpty = empty !== undefined;
   const report = (message) => {
     setText(error, message ?? "");
@@ -164,5 +180,5 @@ function createRow({ name, label, help, step, empty }, changed) {
     changed();
   });
   input.addEventListener("change", fault);
-  return { node, set, report, fault, value: () => (input.value === "" && mayBeEmpty ? empty : input.valueAsNumber) };
+  return { node, set, report, fault, tell, value: () => (input.value === "" && mayBeEmpty ? empty : input.valueAsNumber) };
 }

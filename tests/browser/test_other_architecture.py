@@ -56,6 +56,7 @@ def write_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(definition))
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|end|>"}))
     (folder / "chat_template.jinja").write_text(TEMPLATE)
+    (folder / "generation_config.json").write_text(json.dumps({"do_sample": True, "top_k": 64, "temperature": 1.2}))
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +104,14 @@ def test_stages_say_what_this_model_does_otherwise(journey: Journey) -> None:
     expect(open_at(journey, "embeddings", FULL)).to_contain_text("the first state is the row times")
     expect(open_at(journey, "feed_forward", FULL)).to_contain_text("gelu_tanh(gate) × up")
     expect(open_at(journey, "heads", FULL)).to_contain_text("brought to a common size")
+
+
+def test_settings_begin_with_the_model_s_own_defaults_and_what_a_person_set_stays(journey: Journey) -> None:
+    page = journey.page
+    page.locator(".settings > summary").click()
+    expect(page.locator("#setting-top_k")).to_have_value("64")
+    expect(page.locator("#setting-top_k-help")).to_contain_text("this model's default is 64")
+    expect(page.locator("#setting-temperature")).to_have_value("0.8")
+    expect(page.locator("#setting-temperature-help")).to_contain_text("this model's default is 1.2")
+    page.get_by_role("button", name="Back to the defaults").click()
+    expect(page.locator("#setting-temperature")).to_have_value("1.2")

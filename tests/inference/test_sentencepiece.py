@@ -143,8 +143,7 @@ def test_an_answer_goes_into_the_next_prompt_as_the_model_wrote_it(style: str, t
     assert not ours.spells(written, " " + text)
     following = template.render([question, Message.of("assistant", text, token_ids=tuple(written))])
     ids = [token for segment in following for token in segment.token_ids]
-    assert ids[: len(first) + len(written)] == first + written
-    assert ids[-1] == ours.end_ids[0]
+    assert ids == [*first, *written, *ours.encode(" ", "text"), ours.end_ids[0]]
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -27,6 +27,7 @@ def ask(client: OpenAI, **more: Any) -> Any:
 def test_models(client: OpenAI) -> None:
     models = client.models.list().data
     assert len(models) == 1
+    assert models[0].model_extra == {"sampling": {}}, "this checkpoint states no defaults"
     answer = ask(client, model=models[0].id)
     assert answer.model == models[0].id
 

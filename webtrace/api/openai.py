@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
+from inference.messages import Sampling
 from webtrace import journey
 from webtrace.api.database import in_database, release_connection
 from webtrace.api.frames import MAX_NAME
@@ -31,7 +32,9 @@ from webtrace.gateway.incoming import Incoming, shown_headers
 from webtrace.gateway.origin import is_encrypted
 from webtrace.gateway.principal import Principal
 
-DEFAULT_MAX_TOKENS = 1024  # where the client names no limit; OpenAI has none then, but room is taken from the history
+DEFAULTS = Sampling(temperature=1.0, top_k=0, top_p=1.0, max_tokens=1024)
+"""OpenAI's, for what neither the client nor the model's checkpoint says. OpenAI has no limit then, but room for an
+answer is taken from the history."""
 _decoder = msgspec.json.Decoder(ChatRequest)
 _STATUS = {
     "unauthenticated": 401,
@@ -48,17 +51,24 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 
 @csrf_exempt
 async def models(request: HttpRequest) -> HttpResponse:
-    """The models of the living workers, the one that `auto` stands for first."""
+    """The models of the living workers, the one that `auto` stands for first; `sampling` is our own addition: what a
+    model's checkpoint states, the defaults of requests to it."""
     try:
         await in_database(_principal, request, "GET")
     except Problem as problem:
         return failure(problem)
     alive: list[Worker] = await in_database(workers.by_preference)
-    since = {worker.model: int(worker.started_at.timestamp()) for worker in alive}
-    data = [
-        {"id": name, "object": "model", "created": created, "owned_by": "webtrace"} for name, created in since.items()
-    ]
-    return _json({"object": "list", "data": data})
+    data = {
+        worker.model: {
+            "id": worker.model,
+            "object": "model",
+            "created": int(worker.started_at.timestamp()),
+            "owned_by": "webtrace",
+            "sampling": worker.model_info.get("sampling", {}),
+        }
+        for worker in alive
+    }
+    return _json({"object": "list", "data": list(data.values())})
 
 
 @csrf_exempt
@@ -131,7 +141,7 @@ async def _admit(request: HttpRequest, principal: Principal, asked: ChatRequest)
         event_id=str(uuid.uuid4()),
         input=[message.as_input() for message in asked.messages],
         model=asked.model,
-        sampling=asked.sampling(min(DEFAULT_MAX_TOKENS, principal.max_tokens)),
+        sampling=asked.sampling,
     )
     incoming = Incoming(
         message=message,
@@ -139,6 +149,7 @@ async def _admit(request: HttpRequest, principal: Principal, asked: ChatRequest)
         frame=request.body.decode(),
         headers=shown_headers(headers),
         encrypted=is_encrypted({name.lower(): value for name, value in request.headers.items()}, request.scheme),
+        defaults=msgspec.structs.replace(DEFAULTS, max_tokens=min(DEFAULTS.max_tokens, principal.max_tokens)),
     )
     outcome = await _admit_or_cancel(incoming, principal)
     if isinstance(outcome, journey.Refused):

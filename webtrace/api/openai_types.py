@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from inference.messages import Sampling
+from inference.messages import AskedSampling
 from webtrace.client_events import InputMessage, Role
 
 FinishReason = Literal["stop", "length", "content_filter"]
@@ -71,22 +71,20 @@ class ChatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metadata: dict[str, str] | None = None
     store: bool | None = None
 
-    def sampling(self, max_tokens: int) -> Sampling:
-        """Ours, with OpenAI's defaults (temperature 1, no top-k, no top-p) where nothing is said."""
-        stop = [self.stop] if isinstance(self.stop, str) else self.stop
-        asked = self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
-        return Sampling(
-            logit_bias=self.logit_bias or {},
-            repetition_penalty=1.0 if self.repetition_penalty is None else self.repetition_penalty,
-            presence_penalty=self.presence_penalty or 0.0,
-            frequency_penalty=self.frequency_penalty or 0.0,
-            temperature=1.0 if self.temperature is None else self.temperature,
-            top_k=self.top_k or 0,
-            top_p=1.0 if self.top_p is None else self.top_p,
-            min_p=self.min_p or 0.0,
+    @property
+    def sampling(self) -> AskedSampling:
+        return AskedSampling(
+            logit_bias=self.logit_bias,
+            repetition_penalty=self.repetition_penalty,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
             seed=self.seed,
-            max_tokens=max_tokens if asked is None else asked,
-            stop=stop or [],
+            max_tokens=self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens,
+            stop=[self.stop] if isinstance(self.stop, str) else self.stop,
         )
 
 

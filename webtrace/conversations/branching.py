@@ -20,13 +20,14 @@ class CannotBranch(ValueError):
         self.code = code
 
 
-def original(*, owner: User, message: ResponseCreate) -> Response | None:
-    """The response whose prompt this request wants answered anew; null when it brings messages of its own.
+def original(*, owner: User, message: ResponseCreate, max_tokens: int) -> Response | None:
+    """The response whose prompt this request wants answered anew; null when it brings messages of its own. An answer
+    may have `max_tokens`.
 
     Raises CannotBranch.
     """
     if message.branch is not None:
-        return _branched(owner, message.branch, message.sampling.max_tokens)
+        return _branched(owner, message.branch, max_tokens)
     if message.input:
         return None
     return _answered(owner, message.parent_id)

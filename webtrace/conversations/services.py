@@ -83,7 +83,7 @@ def start_response(
     )
     if refused:
         response.conversation = _conversation_if_own(owner, message.conversation_id)
-    elif (original := branching.original(owner=owner, message=message)) is not None:
+    elif (original := branching.original(owner=owner, message=message, max_tokens=sampling.max_tokens)) is not None:
         _add_version(response, original, message)
     elif keep:
         _add_turn(response, owner, message)

@@ -10,12 +10,15 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from typing import Literal, NamedTuple
 
+import msgspec
 from django.conf import settings
 from django.utils import timezone
 
 import inference.parameters
+from inference.messages import Sampling
 from webtrace import breakpoints
 from webtrace.client_events import ResponseCreate
 from webtrace.conversations import branching
@@ -76,7 +79,19 @@ class Verdict:
     conversation: Conversation | None = None  # null: a new one
     original: Response | None = None  # the response whose prompt is answered anew
     parent: Message | None = None  # null: the newest message of the conversation
-    workers: list[Worker] = field(default_factory=list)  # alive, asked for once
+    workers: list[Worker] = field(default_factory=list)  # alive, the preferred ones first; asked for once
+
+    @cached_property
+    def able(self) -> list[Worker]:
+        """Workers whose model was asked for."""
+        requested = self.incoming.message.model
+        return [worker for worker in self.workers if workers.serves(worker.model, requested)]
+
+    @cached_property
+    def sampling(self) -> Sampling:
+        """What was asked for, and where nothing was said, what the checkpoint of the model states."""
+        stated = self.able[0].model_info.get("sampling", {}) if self.able else {}
+        return self.incoming.message.sampling.over(msgspec.structs.replace(self.incoming.defaults, **stated))
 
 
 def run_checks(incoming: Incoming, principal: Principal) -> Verdict:
@@ -114,9 +129,9 @@ def check_structure(verdict: Verdict) -> Finding:
             "The last message of input must not be the assistant's.",
             field=f"input[{len(turns) - 1}].role",
         )
-    verdict.workers = list(workers.alive())
+    verdict.workers = workers.by_preference()
     _check_sampling(verdict)
-    if problem := breakpoints.problem_with(message.breakpoints, message.sampling.max_tokens):
+    if problem := breakpoints.problem_with(message.breakpoints, verdict.sampling.max_tokens):
         raise Refusal("invalid_value", problem.message, field=problem.field)
     roles = ", ".join(turn.role for turn in turns[:5])
     return Finding(f"{len(turns)} {'message' if len(turns) == 1 else 'messages'} ({roles}), sampling in range")
@@ -138,15 +153,14 @@ def check_size(verdict: Verdict) -> Finding:
     for name, size in sizes.items():
         if size > most:
             raise Refusal("too_large", f"{name} has {size:,} characters; at most {most:,} are allowed.", field=name)
-    if message.sampling.max_tokens > principal.max_tokens:
+    if (longest := verdict.sampling.max_tokens) > principal.max_tokens:
         who = {"guest": "a guest", "user": "a user", "api key": "an API key"}[principal.kind]
         raise Refusal(
             "too_large",
-            f"sampling.max_tokens is {f'{message.sampling.max_tokens}'[:40]}; {who} may ask for at most "
-            f"{principal.max_tokens}.",
+            f"sampling.max_tokens is {f'{longest}'[:40]}; {who} may ask for at most {principal.max_tokens}.",
             field="sampling.max_tokens",
         )
-    return Finding(f"{sizes['input']:,} of {most:,} characters; answer up to {message.sampling.max_tokens} tokens")
+    return Finding(f"{sizes['input']:,} of {most:,} characters; answer up to {longest} tokens")
 
 
 def check_authentication(verdict: Verdict) -> Finding:
@@ -167,7 +181,9 @@ def check_conversation_access(verdict: Verdict) -> Finding:
     message = verdict.incoming.message
     name = message.conversation_id
     try:
-        verdict.original = branching.original(owner=verdict.principal.user, message=message)
+        verdict.original = branching.original(
+            owner=verdict.principal.user, message=message, max_tokens=verdict.sampling.max_tokens
+        )
     except branching.CannotBranch as problem:
         raise Refusal(problem.code, str(problem), field=problem.field) from None
     if message.branch is not None:
@@ -261,10 +277,8 @@ def _check_branch_alone(message: ResponseCreate) -> None:
 
 
 def _check_sampling(verdict: Verdict) -> None:
-    sampling = verdict.incoming.message.sampling
-    requested = verdict.incoming.message.model
-    able = [worker for worker in verdict.workers if workers.serves(worker.model, requested)]
-    vocabularies = [size for worker in able if (size := worker.model_info.get("vocabulary"))]
+    sampling = verdict.sampling
+    vocabularies = [size for worker in verdict.able if (size := worker.model_info.get("vocabulary"))]
     problems = inference.parameters.validate(sampling, max(vocabularies, default=2**31))
     if sampling.top_k > LARGEST_TOP_K:
         problems.append(inference.parameters.FieldError("top_k", f"must be at most {LARGEST_TOP_K}"))

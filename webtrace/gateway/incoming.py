@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
+from inference.messages import Sampling
 from webtrace.client_events import ResponseCreate
 from webtrace.reports import Header, RequestReport
 
@@ -28,6 +29,8 @@ class Incoming:
     frame: str
     headers: tuple[Header, ...]
     encrypted: bool
+    defaults: Sampling = field(default_factory=Sampling)
+    """What neither the request nor the model's checkpoint says."""
     arrived_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     arrived: float = field(default_factory=time.perf_counter)
 
