@@ -16,6 +16,7 @@ Subject = Literal[
 class Stage(msgspec.Struct, frozen=True):
     """One row. `number` is null for retrieval, which the article places beside the numbered stages.
 
+    `reading` says how its picture is to be read, where that needs saying; `not_shown` what is not in it.
     `llm_started` answers the question every debug snapshot asks: has the network computed anything yet?
     `debug_row` is the row of the article's 22-row table that this stage belongs to.
     """
@@ -35,6 +36,7 @@ class Stage(msgspec.Struct, frozen=True):
     metric: str
     not_shown: str
     debug_row: int | None
+    reading: str = ""
 
 
 def _stage(number, slug, title, world, stretch, llm_started, row, **rest) -> Stage:  # type: ignore[no-untyped-def]
@@ -66,6 +68,8 @@ STAGES: tuple[Stage, ...] = (
         output="chosen chunks, or the reason for none", concept="Semantic search", subject="machine learning",
         failures=("no document close enough",), metric="best cosine similarity",
         not_shown="Whether a chunk is true: closeness of two vectors says nothing about that.",
+        reading="Here, and not in attention, is where cosine similarity is at home: one vector for a whole text "
+        "against another.",
     ),
     _stage(
         3, "prompt", "The prompt", "service", _BEFORE, False, 3,
@@ -80,6 +84,8 @@ STAGES: tuple[Stage, ...] = (
         concept="Classification", subject="machine learning", failures=("wrongly refused", "wrongly allowed"),
         metric="score against threshold",
         not_shown="What you meant. A classifier sees wording, not intent, and its scores are not certainties.",
+        reading="These scores come from a trained classifier or a rule, as named above. Seen from outside, a score "
+        "does not tell which technique made it.",
     ),
     _stage(
         5, "routing", "Routing", "service", _BEFORE, False, 5,
@@ -87,6 +93,8 @@ STAGES: tuple[Stage, ...] = (
         output="a model, a worker, a place in a batch", concept="Model serving", subject="AI infrastructure",
         failures=("no worker alive", "queue full"), metric="queue time",
         not_shown="The requests it shares the batch with: they are other people's.",
+        reading="The queue time is measured by the database's clock, from the job's creation to its taking. The "
+        "fingerprint names what the numbers depend on: weights, kernels, library.",
     ),
     _stage(
         6, "tokens", "Tokens", "model", _LANGUAGE, False, 6,
@@ -136,6 +144,7 @@ STAGES: tuple[Stage, ...] = (
         input="scaled scores", operation="forbid keys after the query", output="allowed scores",
         concept="Causality", subject="deep learning", failures=("a leak of later tokens",), metric="allowed cells",
         not_shown="Secrecy: the mask follows from order alone.",
+        reading="A forbidden score becomes minus infinity, whose exponential is exactly 0.",
     ),
     _stage(
         14, "softmax", "Softmax", "model", _LAYER, True, 13,
@@ -155,12 +164,14 @@ STAGES: tuple[Stage, ...] = (
         input="head outputs", operation="join and project", output="the attention update",
         concept="Multi-head attention", subject="deep learning", failures=("none",), metric="norm of the update",
         not_shown="A job title for each head: most have none that holds across texts.",
+        reading="A long output is not an important one by itself: the matrix after it decides what of it remains.",
     ),
     _stage(
         17, "residual_norm", "Residual and norm", "model", _LAYER, True, 15,
         input="old state and update", operation="add; normalise before the next part", output="new state",
         concept="Residual stream", subject="deep learning", failures=("growth of a few large coordinates",),
         metric="norm before and after", not_shown="What a coordinate stands for: directions carry meaning, if any.",
+        reading="Lengths do not add up like numbers: an update can point across the old state, or against it.",
     ),
     _stage(
         18, "feed_forward", "Feed-forward", "model", _LAYER, True, 15,
@@ -179,18 +190,24 @@ STAGES: tuple[Stage, ...] = (
         input="logits", operation="softmax over the whole vocabulary", output="one probability per token",
         concept="Probability distribution", subject="probability", failures=("confidence in a false statement",),
         metric="entropy", not_shown="Truth. The numbers say what tends to follow, not what is so.",
+        reading="The softmax runs over the whole vocabulary. A row whose second bar is empty was removed by a filter; "
+        "what it had went to the tokens that stayed.",
     ),
     _stage(
         21, "sampling", "Sampling", "model", _NEXT, True, 18,
         input="logits", operation="bias, penalties, temperature, top-k, top-p, min-p, draw", output="one token",
         concept="Decoding strategy", subject="probability", failures=("a rare token by chance",),
         metric="mass removed by each filter", not_shown="A better answer: settings change variety, not knowledge.",
+        reading="The order here is bias, penalties, temperature, top-k, top-p, min-p; other programs apply temperature "
+        "last. Seed and step alone fix the draw, whoever else is being served.",
     ),
     _stage(
         22, "append", "Append and repeat", "model", _NEXT, True, 19,
         input="the text so far and one token", operation="append, run again", output="a longer text, or the end",
         concept="Autoregression", subject="deep learning", failures=("limit reached mid-sentence",),
         metric="steps", not_shown="A plan: no later token exists before its step.",
+        reading="Rank 0 is the likeliest token. “Read” counts the tokens that stood before the step; thanks to the "
+        "cache only the newest is computed anew. The probability is the model's own, before any filter.",
     ),
     _stage(
         23, "kv_cache", "KV cache", "model", _NEXT, True, 19,
@@ -203,18 +220,23 @@ STAGES: tuple[Stage, ...] = (
         input="token ids", operation="ids to bytes to characters", output="text", concept="Detokenisation",
         subject="NLP", failures=("a character still incomplete",), metric="held-back bytes",
         not_shown="A finished text that was waiting inside a vector.",
+        reading="Held back: the bytes of a character that is not whole yet, or text that may begin "
+        "a stop text.",
     ),
     _stage(
         25, "output_safety", "Output safety", "service", _BACK, True, 21,
         input="generated text", operation="classify windows, apply rules", output="released text",
         concept="Classification", subject="machine learning", failures=("wrongly held", "wrongly released"),
         metric="windows checked", not_shown="Whether a statement is true.",
+        reading="Text and trace of a stretch are sent only when it has been let through.",
     ),
     _stage(
         26, "stream", "Streaming", "service", _BACK, True, 22,
         input="released text", operation="send in small frames", output="words on your screen",
         concept="Streaming", subject="software engineering", failures=("connection lost", "slow reader"),
         metric="time to first token", not_shown="Typing: the pace is that of computation and network.",
+        reading="The worker counts from taking the job, the browser from pressing Send; the difference holds queue and "
+        "network. The two clocks are never subtracted from each other. Several tokens may travel in one piece.",
     ),
     _stage(
         27, "storage", "Storage", "service", _BACK, True, None,

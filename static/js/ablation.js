@@ -1,9 +1,10 @@
 /** Ablation: what would come next with some heads, layers or feed-forward blocks switched off, computed by the service. */
 
-import { element, setText, swap } from "./dom.js";
+import { button, element, setText, swap } from "./dom.js";
 import { number, percent } from "./format.js";
-import { bar, facts, foldedPart, followViews, note, quantity, table, tokenAt } from "./parts.js";
-import { chip, label, named } from "./tokens.js";
+import { bar, facts, note, quantity, table } from "./parts.js";
+import { folded, followViews } from "./pictures.js";
+import { chip, label, named, tokenAt } from "./tokens.js";
 
 /** What can be off: its field in the view's query, its value there, and its name. */
 const KINDS = {
@@ -13,15 +14,15 @@ const KINDS = {
 };
 
 /** A part of a picture that offers `kinds`, folded until it is wanted. */
-export function ablation(host, context, kinds) {
-  return foldedPart(host, context, "ablation", "What if a part were off?", (box, now) => open(box, now, kinds));
+export function ablation(kinds) {
+  return folded("ablation", "What if a part were off?", (box, context) => open(box, context, kinds));
 }
 
 function open(host, context, kinds) {
   const off = new Map(); // "heads 14:4" -> {field, value, title}
   let latest = context;
   const switches = element("div", { class: "what-if-settings", role: "group", "aria-label": "Parts to switch off" });
-  const everywhere = element("input", { type: "checkbox", onchange: () => life.update(latest) });
+  const everywhere = element("input", { type: "checkbox", onchange: () => life.update() });
   const said = element("p", { role: "status" });
   const body = element("div", { class: "stage-picture" });
   const picture = element("div", { class: "stage-picture" }, said, body);
@@ -40,16 +41,16 @@ function open(host, context, kinds) {
   function toggle(key, part) {
     if (!off.delete(key)) off.set(key, part);
     draw();
-    life.update(latest);
+    life.update();
   }
 
   function draw() {
     const offered = kinds.map(partOf).filter(([key]) => !off.has(key));
-    const button = ([key, part], isOff) => element(
-      "button", { type: "button", "data-focus": key, "aria-pressed": String(isOff), onclick: () => toggle(key, part) },
-      isOff ? `${part.title} is off: switch it on` : `Switch off ${part.title}`,
+    const switchOf = ([key, part], isOff) => button(
+      isOff ? `${part.title} is off: switch it on` : `Switch off ${part.title}`, () => toggle(key, part),
+      { "data-focus": key, "aria-pressed": String(isOff) },
     );
-    swap(switches, [...off].map((one) => button(one, true)), offered.map((one) => button(one, false)));
+    swap(switches, [...off].map((one) => switchOf(one, true)), offered.map((one) => switchOf(one, false)));
     if (off.size > 0) return;
     setText(said, "Nothing is off: choose a part above, or another layer or head.");
     body.replaceChildren();
@@ -64,11 +65,11 @@ function open(host, context, kinds) {
 
   off.set(...partOf(kinds[0]));
   draw();
-  const life = followViews(picture, context, query, ({ found }, now) => {
+  const life = followViews(query, ({ found }, now) => {
     if (off.size === 0) return;
     setText(said, verdict(found.info, now));
     swap(body, pictures(found));
-  });
+  })(picture, context);
 
   return {
     update(next) {
@@ -76,7 +77,7 @@ function open(host, context, kinds) {
       draw();
       life.update(next);
     },
-    destroy: () => life.destroy(),
+    destroy: life.destroy,
   };
 }
 
@@ -97,7 +98,7 @@ function pictures({ info, tensors }) {
     ]),
     table({
       name: "ablation", caption: `The likeliest tokens of both, before any sampling filter; bars run from 0 to ${percent(most)}`,
-      columns: [{ title: "token" }, { title: "as it was" }, { title: "with the parts off" }],
+      columns: ["token", "as it was", "with the parts off"],
       rows: info.token_ids.map((id, index) => ({
         selected: id === info.token,
         cells: [

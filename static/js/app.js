@@ -9,6 +9,7 @@ import * as conversation from "./conversation.js";
 import { mountHold } from "./hold.js";
 import { mountJourneyMap } from "./journey-map.js";
 import * as responses from "./responses.js";
+import { page } from "./page-data.js";
 import { mountPages } from "./pages.js";
 import { createReadingChoices } from "./reading-choices.js";
 import { mountScrubber } from "./scrubber.js";
@@ -20,7 +21,6 @@ import { mountPaneTabs, mountTopbar } from "./topbar.js";
 
 const MODEL_WAIT_MS = 2000;
 
-const page = JSON.parse(document.getElementById("page-data").textContent);
 const at = (id) => document.getElementById(id);
 const titles = new Map(page.stages.map(({ slug, title }) => [slug, title]));
 

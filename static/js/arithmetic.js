@@ -12,6 +12,13 @@ export function sumOfSizes(values) {
   return total;
 }
 
+/** The size of the largest, and 1 where all are 0: what the bars of a picture are a share of. */
+export function largestSize(values) {
+  let largest = 0;
+  for (const value of values) largest = Math.max(largest, Math.abs(value));
+  return largest || 1;
+}
+
 /** Length of a vector. */
 export function norm(values) {
   let squares = 0;

@@ -1,40 +1,27 @@
 /** A logit taken apart into what every head and feed-forward block wrote towards it. */
 
+import { largestSize } from "./arithmetic.js";
 import { headGrid, legend, strip } from "./charts.js";
-import { element } from "./dom.js";
+import { button, element } from "./dom.js";
 import { number, short } from "./format.js";
-import { agrees, facts, formula, fromViews, heading, note, quantity, signedBar, sum, sumOfSizes, table } from "./parts.js";
+import { agrees, choice, ends, facts, formula, heading, note, quantity, signedBar, sum, sumOfSizes, table } from "./parts.js";
+import { fromView } from "./pictures.js";
 import { label, named } from "./tokens.js";
 
 const SHOWN = 12;
 
 /** The chosen token's logit at the selected step, or how far it stands from the best other one. */
 export function attribution(host, context) {
-  let latest = context;
   let against = false;
-  const choice = element("fieldset", { class: "choice" }, element("legend", {}, "Take apart"),
-    [["the token's logit", false], ["its lead over the best other token", true]].map(([title, value]) =>
-      element("label", {}, element("input", {
-        type: "radio", name: "attribution-of", checked: value === against,
-        onchange: () => {
-          against = value;
-          life.update(latest);
-        },
-      }), ` ${title}`)));
+  const options = [["the token's logit", false], ["its lead over the best other token", true]];
+  const of = choice("Take apart", "attribution-of", options, against, (chosen) => {
+    against = chosen;
+    life.update();
+  });
   const picture = element("div", { class: "stage-picture" });
-  host.append(heading("Who wrote this logit"), choice, picture);
-
-  const query = ({ selection, step }) => step && {
-    parts: ["attribution", { step: selection.step, token: step.token, against: against ? rival(step) : null }],
-  };
-  const life = fromViews(picture, context, query, ({ parts }, now) => pictures(parts, now));
-  return {
-    update(next) {
-      latest = next;
-      life.update(next);
-    },
-    destroy: () => (life.destroy(), host.replaceChildren()),
-  };
+  host.append(heading("Who wrote this logit"), of, picture);
+  const life = fromView("attribution", ["step"], pictures, ({ step }) => ({ token: step.token, against: against ? rival(step) : null }))(picture, context);
+  return life;
 }
 
 /** The best candidate by logit beside the chosen token. */
@@ -47,11 +34,9 @@ function pictures({ info, tensors }, now) {
   const all = parts(tensors, layers, heads);
   const strongest = all.toSorted((a, b) => Math.abs(b.value) - Math.abs(a.value)).slice(0, SHOWN);
   const most = Math.abs(strongest[0].value) || 1;
-  const largest = tensors.heads.data.reduce((size, value) => Math.max(size, Math.abs(value)), 0) || 1;
+  const largest = largestSize(tensors.heads.data);
   const other = info.against_ids.length > 0 && ` minus that of “${label(named(info.against_ids[0], info.token_texts))}”`;
-  const go = (stage, selection, title) => element(
-    "button", { type: "button", class: "token", onclick: () => now.select({ stage, position: info.position, ...selection }) }, title,
-  );
+  const go = (stage, selection, title) => button(title, () => now.select({ stage, position: info.position, ...selection }), { class: "token" });
   return [
     facts([
       [["logit of “", label(named(info.token, info.token_texts)), "”", other], quantity("attribution-logit", info.logit)],
@@ -61,8 +46,8 @@ function pictures({ info, tensors }, now) {
       ["left by the kernels' roundings", quantity("attribution-rounding", info.rounding)],
     ]),
     table({
-      name: "attribution", caption: `The ${SHOWN} strongest of ${all.length} parts; bars run from ${number(-most, 3)} to ${number(most, 3)}`,
-      columns: [{ title: "part" }, { title: "wrote" }],
+      name: "attribution", caption: `The ${SHOWN} strongest of ${all.length} parts; ${ends(most)}`,
+      columns: ["part", "wrote"],
       rows: strongest.map(({ name, stage, selection, value }) => [
         stage === null ? name : go(stage, selection, name), signedBar(value / most, quantity(`attribution-${name}`, value)),
       ]),

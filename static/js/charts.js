@@ -5,10 +5,11 @@
  * None rescales values: what a colour scale leaves out is said beside it.
  */
 
-import { numAllowedKeys } from "./arithmetic.js";
+import { largestSize, numAllowedKeys } from "./arithmetic.js";
 import { onThemeChange, painted, plotlyScale, themed } from "./colours.js";
 import { element } from "./dom.js";
 import { number } from "./format.js";
+import { choice } from "./parts.js";
 import { CONFIG, baseLayout, loadPlotly } from "./plotly.js";
 import { label, markup } from "./tokens.js";
 
@@ -87,20 +88,12 @@ export function heatmap(host, first) {
   );
   const said = element("output", { class: "heatmap-said" });
   const key = element("div");
-  const choice = element(
-    "fieldset", { class: "choice" }, element("legend", {}, "Colour scale"),
-    ["linear", "logarithmic"].map((name) =>
-      element("label", {},
-        element("input", {
-          type: "radio", name: "heatmap-scale", value: name, checked: name === scaleName,
-          onchange: () => {
-            scaleName = name;
-            redraw();
-          },
-        }), ` ${name}`),
-    ),
-  );
-  host.append(choice, frame, said, key);
+  const scales = ["linear", "logarithmic"].map((name) => [name, name]);
+  const scale = choice("Colour scale", "heatmap-scale", scales, scaleName, (name) => {
+    scaleName = name;
+    redraw();
+  });
+  host.append(scale, frame, said, key);
 
   const valueAt = ({ row, column }) => spec.values[row * spec.keys.length + column];
   const forbidden = (row, column) => spec.keys[column].position > spec.queries[row].position;
@@ -294,8 +287,7 @@ export function lines(host, first) {
  * size. The number under the pointer, or under the arrow keys, stands below.
  */
 export function strip(values, { name, perRow = 64 } = {}) {
-  const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
-  const range = largest || 1;
+  const range = largestSize(values);
   const columns = Math.min(perRow, values.length);
   const rows = Math.ceil(values.length / columns);
   const canvas = element("canvas", {

@@ -5,6 +5,7 @@ import { isActive } from "./record.js";
 import { resolve, select } from "./selection.js";
 import { sourceOf } from "./source.js";
 import { subscribe } from "./store.js";
+import { tokenAt } from "./tokens.js";
 
 const STREAMING_REDRAW_MS = 250; // while tokens arrive, open pictures follow this often
 
@@ -30,14 +31,14 @@ export function followState(refresh) {
 export function contextOf(state, own, noteView) {
   const { response, steps, stages, model, models } = state;
   const selection = resolve(state);
+  const text = { tokens: response?.tokens ?? [], numPromptTokens: response?.numPromptTokens ?? 0, steps };
   return Object.freeze({
     ...own,
+    ...text,
     stages,
-    steps,
     step: selection.step === null ? null : steps[selection.step],
+    token: tokenAt(text, selection.position),
     selection,
-    tokens: response?.tokens ?? [],
-    numPromptTokens: response?.numPromptTokens ?? 0,
     model,
     models,
     response,

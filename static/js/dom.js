@@ -18,6 +18,11 @@ export function element(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** A button that says what it does. */
+export function button(title, onclick, attributes = {}) {
+  return element("button", { type: "button", onclick, ...attributes }, title);
+}
+
 /**
  * Put `nodes` in the place of what `host` holds, as one change, keeping what a reader has set in the old content: the
  * focus (by `data-focus`), opened folds (by `data-fold`) and scrolled boxes (by `data-scroll`).

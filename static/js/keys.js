@@ -1,8 +1,8 @@
 /** What stages that look at one query and its keys share. */
 
 import { numAllowedKeys } from "./arithmetic.js";
-import { tokenAt } from "./parts.js";
-import { chip } from "./tokens.js";
+import { plural } from "./format.js";
+import { chip, tokenAt } from "./tokens.js";
 
 const MANY = 48;
 
@@ -31,4 +31,9 @@ export function shownKeys(values, chosen, most = MANY) {
   const largest = all.sort((a, b) => values[b] - values[a]).slice(0, most);
   if (!largest.includes(chosen)) largest[most - 1] = chosen;
   return largest.sort((a, b) => a - b);
+}
+
+/** The end of a caption where only some keys have a row. */
+export function ofAll(shown, all) {
+  return shown.length < all.length ? `; the ${shown.length} largest of ${plural(all.length, "key")}` : "";
 }

@@ -3,6 +3,7 @@
 import { element } from "./dom.js";
 import { count, number, percent, plural } from "./format.js";
 import { bar, quantity, sum, table } from "./parts.js";
+import { candidates } from "./steps.js";
 import { label } from "./tokens.js";
 
 const NAMES = {
@@ -11,10 +12,7 @@ const NAMES = {
 
 /** The rows in the order the draw lays them out: most probable after the filters first. */
 export function survivors(step) {
-  return step.candidates
-    .map(([id, text, logit, raw, final]) => ({ id, text, logit, raw, final }))
-    .filter(({ final }) => final > 0)
-    .sort((a, b) => b.final - a.final);
+  return candidates(step).filter(({ final }) => final > 0).sort((a, b) => b.final - a.final);
 }
 
 function setting({ name, value }) {
@@ -28,10 +26,7 @@ export function funnel({ filters }, { before, prefix = "" } = {}) {
   const vocabulary = filters[0].num_survivors;
   return table({
     name: `${prefix}funnel`, caption: "Filter by filter; the bar's length is the logarithm of the survivors",
-    columns: [
-      { title: "filter" }, { title: "setting" }, { title: "survivors" }, ...(before ? [{ title: "in the answer", numeric: true }] : []),
-      { title: "mass removed", numeric: true },
-    ],
+    columns: ["filter", "setting", "survivors", ...(before ? ["#in the answer"] : []), "#mass removed"],
     rows: filters.map((filter, index) => ({
       class: filter.active ? "" : "row-muted",
       cells: [
@@ -52,9 +47,9 @@ export function drawLine(step, prefix = "") {
   return [
     element(
       "div", { class: "draw-line", role: "img", "aria-label": `The survivors' probabilities laid end to end from 0 to 1; the draw is ${number(draw)}` },
-      rows.map(({ id, text, final }) =>
-        element("span", { class: `draw-part${id === step.token ? " draw-chosen" : ""}`, vars: { share: final }, title: `${label({ text })}: ${percent(final)}` },
-          final > 0.04 ? label({ text }) : "")),
+      rows.map((row) =>
+        element("span", { class: `draw-part${row.id === step.token ? " draw-chosen" : ""}`, vars: { share: row.final }, title: `${label(row)}: ${percent(row.final)}` },
+          row.final > 0.04 && label(row))),
       rest > 1e-9 && element("span", { class: "draw-part draw-rest", vars: { share: rest }, title: `survivors not shown: ${percent(rest)}` }),
       element("span", { class: "draw-needle", vars: { at: draw }, "aria-hidden": "true" }),
     ),

@@ -4,11 +4,11 @@ import { legend } from "./charts.js";
 import { painted } from "./colours.js";
 import { element, swap } from "./dom.js";
 import { number, percent } from "./format.js";
-import { note, tokenAt } from "./parts.js";
+import { note } from "./parts.js";
 import { isActive } from "./record.js";
 import { watchHead } from "./responses.js";
 import { subscribe } from "./store.js";
-import { label } from "./tokens.js";
+import { label, tokenAt } from "./tokens.js";
 
 const LEVELS = 255;
 

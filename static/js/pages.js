@@ -29,7 +29,7 @@ export function mountPages(host, catalogue, { again, ask }) {
     }
     panel.hidden = page === null;
     if (open?.page !== page || open.response !== state.response) {
-      open?.life?.destroy();
+      open?.life?.destroy?.();
       panel.replaceChildren();
       open = page === null ? null : begin(page, state.response);
     }
@@ -54,7 +54,7 @@ export function mountPages(host, catalogue, { again, ask }) {
     let latest = null;
     const opened = { page, response, life: null, update(context) {
       latest = context;
-      opened.life?.update(context);
+      opened.life?.update?.(context);
     } };
     import(`./pages/${page}.js`).then(
       ({ draw }) => {

@@ -27,6 +27,24 @@ export function createPickers() {
   };
 }
 
+/** The pickers of `uses` above a picture, once the model has read something; until then the words `unread(context)`. */
+export function withPickers(uses, picture, unread) {
+  return (host, context) => {
+    const pickers = createPickers();
+    const box = element("div", { class: "stage-picture" });
+    host.append(pickers.node, box);
+    const life = picture(box, context);
+    const update = (next) => {
+      const isRead = next.selection.position !== null;
+      pickers.update(isRead ? uses : [], next);
+      if (!isRead) box.replaceChildren(element("p", { class: "note" }, unread(next)));
+      life.update(next);
+    };
+    update(context);
+    return { ...life, update };
+  };
+}
+
 function sizeOf(name, { model, numPromptTokens, steps, response }) {
   if (response === null) return 0;
   if (name === "layer") return model?.n_layers ?? 0;

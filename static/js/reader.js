@@ -6,6 +6,7 @@ import * as conversation from "./conversation.js";
 import { element, setText } from "./dom.js";
 import { mountJourneyMap } from "./journey-map.js";
 import { loadPlotly } from "./plotly.js";
+import { page } from "./page-data.js";
 import { mountPages } from "./pages.js";
 import { createRecord } from "./record.js";
 import { createReadingChoices } from "./reading-choices.js";
@@ -19,7 +20,6 @@ import { readTrace } from "./trace-file.js";
 
 const LARGEST_FILE = 256e6;
 
-const page = JSON.parse(document.getElementById("page-data").textContent);
 const at = (id) => document.getElementById(id);
 const slugs = new Set(page.stages.map(({ slug }) => slug));
 const { token } = page.reader;

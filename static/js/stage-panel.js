@@ -65,6 +65,7 @@ function createFrame(stage, catalogue) {
     time: element("span", { class: "stage-time" }),
     provenance: element("span", { class: "stage-provenance" }),
     picture: element("div", { class: "stage-picture" }),
+    reading: element("p", { class: "note", hidden: true }, stage.reading),
     arithmetic: element("div", { class: "stage-arithmetic" }),
   };
   const pickers = createPickers();
@@ -86,6 +87,7 @@ function createFrame(stage, catalogue) {
     element("p", { class: "stage-meta" }, parts.time, parts.provenance),
     pickers.node,
     parts.picture,
+    parts.reading,
     fold,
     facts(stage),
     next && selectionLink({ stage: next.slug }, { class: "button stage-next" }, `Next: ${next.title} →`),
@@ -122,6 +124,7 @@ function createFrame(stage, catalogue) {
     if (module === null) return;
     const hasValues = report !== null;
     parts.sentence.hidden = !hasValues;
+    parts.reading.hidden = !hasValues || stage.reading === "";
     pickers.update(hasValues ? module.uses : [], context);
     if (!hasValues) {
       erase();

@@ -1,7 +1,6 @@
 /** What stages that look at single steps share. A step is a `trace.step` event. */
 
-import { chip } from "./tokens.js";
-import { tokenAt } from "./parts.js";
+import { chip, named, tokenAt } from "./tokens.js";
 
 const WINDOW = 40;
 
@@ -19,9 +18,24 @@ export function stepChip(context, { step }) {
   });
 }
 
-/** A step's candidates as objects, most probable first by the model's own softmax. */
+/** The token that a step chose, at no position. */
+export function chosenToken({ token, token_text: text }) {
+  return named(token, { [token]: text });
+}
+
+/** A step's candidates as tokens with their scores, most probable first by the model's own softmax. */
 export function candidates(step) {
   return step.candidates
-    .map(([id, text, logit, raw, final]) => ({ id, text, logit, raw, final }))
+    .map(([id, text, logit, raw, final]) => ({ ...named(id, { [id]: text }), logit, raw, final }))
     .sort((a, b) => b.raw - a.raw);
+}
+
+/** The candidate with the most of "logit", "raw" or "final". */
+export function best(step, by) {
+  return candidates(step).reduce((most, one) => (one[by] > most[by] ? one : most));
+}
+
+/** A caption for a table of only some steps; null where it has all. */
+export function ofSteps(shown, steps) {
+  return shown.length < steps.length ? `Steps ${shown[0].step} to ${shown.at(-1).step} of ${steps.length}` : null;
 }

@@ -1,8 +1,9 @@
 /** Technical terms that explain themselves on hover, focus and tap. */
 
 import { element } from "./dom.js";
+import { page } from "./page-data.js";
 
-const { terms } = JSON.parse(document.getElementById("page-data").textContent);
+const { terms } = page;
 // Whole words, singular or plural; not what is quoted, which is somebody's own text.
 const names = Object.keys(terms).sort((a, b) => b.length - a.length).join("|");
 const TERM = new RegExp(`“[^”]*”|(?<![\\p{L}-])(${names})(?:e?s)?(?![\\p{L}-])`, "giu");

@@ -22,6 +22,18 @@ export function label(token) {
   return token.text.split(BLANK).map((part) => markOf(part) ?? part).join("") || "(empty)";
 }
 
+/** The token at a position; a stand-in that names the position alone where the page was not sent it (long prompts). */
+export function tokenAt({ tokens, numPromptTokens, steps }, position) {
+  const index = position < numPromptTokens ? position : tokens.length - steps.length + position - numPromptTokens;
+  const token = tokens[index];
+  return token?.position === position ? token : { position, id: null, text: "…", kind: "unknown" };
+}
+
+/** The tokens at positions `from` to `to` − 1. */
+export function tokensBetween(context, from, to) {
+  return Array.from({ length: to - from }, (_, index) => tokenAt(context, from + index));
+}
+
 /** Plain text for a chart that reads markup in its labels. */
 export function markup(text) {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");

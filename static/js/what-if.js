@@ -1,9 +1,11 @@
 /** What if: the same step with other settings, computed again by the service's own sampler on the same logits. */
 
-import { element, setText, swap } from "./dom.js";
+import { button, element, setText, swap } from "./dom.js";
 import { number, percent } from "./format.js";
 import { drawLine, funnel } from "./ledger.js";
-import { bar, facts, foldedPart, followViews, note, quantity, table } from "./parts.js";
+import { bar, facts, note, quantity, table } from "./parts.js";
+import { folded, followViews } from "./pictures.js";
+import { chosenToken } from "./steps.js";
 import { chip, label, named } from "./tokens.js";
 
 const DEBOUNCE_MS = 15; // one question for a slider's quick moves
@@ -20,10 +22,13 @@ const FIELDS = [
 
 /** A folded part of a picture; it is there once there is a step. */
 export function whatIf(host, context) {
-  const life = foldedPart(host, context, "what-if", "What if? Other settings for this step", open);
-  const show = ({ step }) => (host.hidden = step === null);
-  show(context);
-  return { update: (next) => (show(next), life.update(next)), destroy: life.destroy };
+  const life = folded("what-if", "What if? Other settings for this step", open)(host, context);
+  const update = (next) => {
+    host.hidden = next.step === null;
+    life.update(next);
+  };
+  update(context);
+  return { ...life, update };
 }
 
 /** The settings that the step was chosen with; what has been changed of them since is kept from step to step. */
@@ -37,7 +42,7 @@ function open(host, context) {
   let latest = context;
   let timer = 0;
   const rows = FIELDS.map((field) => createRow(field, change));
-  const reset = element("button", { type: "button", class: "quiet", onclick: back }, "Back to this answer's settings");
+  const reset = button("Back to this answer's settings", back, { class: "quiet" });
   const said = element("p", { role: "status" });
   const body = element("div", { class: "stage-picture" });
   const picture = element("div", { class: "stage-picture" }, said, body);
@@ -49,19 +54,19 @@ function open(host, context) {
   fill();
 
   const query = ({ step, selection }) => step && { found: ["what_if", { step: selection.step, ...changed }] };
-  const life = followViews(picture, context, query, ({ found }, { steps }) => {
+  const life = followViews(query, ({ found }, { steps }) => {
     const step = steps[found.info.step]; // while the answer grows, the reader may have gone on to another
     const other = asStep(found);
     setText(said, verdict(step, other));
     swap(body, pictures(step, other));
-  });
+  })(picture, context);
 
   function change(name, value) {
     if (value === ownSettings(latest)[name]) delete changed[name];
     else changed[name] = value;
     reset.disabled = Object.keys(changed).length === 0;
     clearTimeout(timer);
-    timer = setTimeout(() => life.update(latest), DEBOUNCE_MS);
+    timer = setTimeout(life.update, DEBOUNCE_MS);
   }
 
   function fill() {
@@ -74,7 +79,7 @@ function open(host, context) {
     for (const name of Object.keys(changed)) delete changed[name];
     fill();
     rows[0].node.querySelector("input").focus(); // the button goes grey under the finger
-    life.update(latest);
+    life.update();
   }
 
   return {
@@ -117,8 +122,8 @@ function createRow({ name, title, help, min, max, step }, change) {
 /** The view in the shape of a step. */
 function asStep({ info, tensors: { logits, raw_probabilities: raw, probabilities } }) {
   const { token, rank, logprob, ledger, token_texts: texts } = info;
-  const candidates = info.candidate_ids.map((id, index) => [id, texts[id], logits.data[index], raw.data[index], probabilities.data[index]]);
-  return { token, token_text: texts[token], rank, logprob, ledger, candidates };
+  const rows = info.candidate_ids.map((id, index) => [id, texts[id], logits.data[index], raw.data[index], probabilities.data[index]]);
+  return { token, token_text: texts[token], rank, logprob, ledger, candidates: rows };
 }
 
 function verdict(step, other) {
@@ -135,14 +140,14 @@ function pictures(step, other) {
   const most = Math.max(...before.values(), ...other.candidates.map((row) => row[4]));
   return [
     facts([
-      ["would be chosen", chip(named(other.token, { [other.token]: other.token_text }))],
+      ["would be chosen", chip(chosenToken(other))],
       ["its probability after the filters", quantity(`${PREFIX}probability`, Math.exp(other.logprob), percent)],
       ["its rank before them (0 is the likeliest)", quantity(`${PREFIX}rank`, other.rank, String)],
     ]),
     other.ledger.draw !== null && drawLine(other, PREFIX),
     table({
       name: `${PREFIX}candidates`, caption: `The most probable tokens after the filters; bars run from 0 to ${percent(most)}`,
-      columns: [{ title: "token" }, { title: "in the answer" }, { title: "with these settings" }],
+      columns: ["token", "in the answer", "with these settings"],
       rows: other.candidates.map(([id, text, , , final]) => ({
         selected: id === other.token,
         class: final === 0 ? "row-muted" : "",

@@ -54,7 +54,7 @@ def test_three_embeddings_stand_side_by_side_and_two_spaces_are_not_compared(jou
     assert values["cosine-row-state"] == pytest.approx(cosine, abs=1e-6)
     expect(page.locator("[data-refused]")).to_have_count(2)
     expect(page.locator("[data-refused=row-sentence]")).to_contain_text("576 numbers")
-    expect(page.locator("[data-table=against] tbody tr")).to_have_count(6)
+    expect(page.locator("[data-table=attention-retrieval] tbody tr")).to_have_count(6)
     expect(page.locator("[data-agrees=false]")).to_have_count(0)
 
 
@@ -145,4 +145,4 @@ def test_one_step_of_training_on_a_copy_leaves_the_served_file_alone(journey: Jo
     assert all(values[f"{part}-{layer}"] > 0 for part in ("attention", "feed_forward") for layer in range(30))
     expect(page.locator("[data-name=sha256-same]")).to_have_attribute("data-value", "true")
     expect(page).to_contain_text("“The sky is”")
-    expect(page.locator("[data-table=training-against] tbody tr")).to_have_count(6)
+    expect(page.locator("[data-table=training-inference] tbody tr")).to_have_count(6)

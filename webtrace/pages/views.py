@@ -19,13 +19,16 @@ from inference.settings import EngineSettings
 from webtrace.accounts.guests import welcome
 from webtrace.api.http import Problem, identify
 from webtrace.api.me import me
+from webtrace.contrasts import CONTRASTS
 from webtrace.conversations import selectors
 from webtrace.conversations.models import Response
 from webtrace.dispatch import workers
 from webtrace.gateway import address
 from webtrace.gateway.principal import Principal
+from webtrace.misconceptions import MISCONCEPTIONS
 from webtrace.stages import STAGES
 from webtrace.terms import TERMS
+from webtrace.worked_numbers import WORKED_NUMBERS
 
 
 @require_safe
@@ -64,8 +67,17 @@ def opened(request: HttpRequest) -> HttpResponse:
     return _page(request, reader={"token": None})
 
 
+CATALOGUES = {
+    "stages": STAGES,
+    "terms": TERMS,
+    "misconceptions": MISCONCEPTIONS,
+    "contrasts": CONTRASTS,
+    "worked_numbers": WORKED_NUMBERS,
+}
+
+
 def _page(request: HttpRequest, **data: Any) -> HttpResponse:
-    page_data = msgspec.to_builtins({"stages": STAGES, "terms": TERMS, "reader": None, **data}, str_keys=True)
+    page_data = msgspec.to_builtins({**CATALOGUES, "reader": None, **data}, str_keys=True)
     return render(request, "pages/app.html", {"page_data": page_data})
 
 

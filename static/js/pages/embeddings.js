@@ -2,44 +2,28 @@
 
 import { cosine, products } from "../arithmetic.js";
 import { strip } from "../charts.js";
-import { element, swap } from "../dom.js";
+import { element } from "../dom.js";
 import { count, shape } from "../format.js";
-import { agrees, facts, followViews, heading, norm, note, quantity, sum, table, tokenAt } from "../parts.js";
-import { createPickers } from "../pickers.js";
+import { agrees, contrast, facts, heading, norm, note, quantity, sum } from "../parts.js";
+import { withPickers } from "../pickers.js";
+import { fromViews } from "../pictures.js";
 import { label } from "../tokens.js";
 
-const AGAINST = [
-  ["compares", "one position with all before it", "one text with all stored texts"],
-  ["by", "dot product of query and key, scaled", "cosine of two vectors"],
-  ["made by", "matrices of this model, in each layer and head", "a second, smaller model"],
-  ["how often", "in every layer, for every token", "once a request, before the model runs"],
-  ["gives", "a mixture of vectors", "pieces of text, put into the prompt"],
-  ["can be looked up", "no: it is computed and gone", "yes: the vectors are stored"],
-];
-
-export function draw(host, context) {
-  const pickers = createPickers();
-  const box = element("div", { class: "stage-picture" });
-  host.append(pickers.node, box);
-  const queries = ({ selection: { layer, position } }) => position !== null && layer !== null && {
+const picture = fromViews(
+  ({ selection: { layer, position } }) => position !== null && layer !== null && {
     row: ["embeddings", { position, top: 1 }], state: ["residual_norm", { layer, position }], sentence: ["sentence", {}],
-  };
-  const life = followViews(box, context, queries, (views, now) => swap(box, nodes(views, now)));
-  const update = (next) => {
-    const { position, layer } = next.selection;
-    const isRead = position !== null && layer !== null;
-    pickers.update(isRead ? ["layer", "position"] : [], next);
-    if (!isRead) swap(box, note(next.response === null ? "Send a prompt: the three vectors are those of your own request." : "The model has read nothing of this request: there are no vectors to show."));
-    life.update(next);
-  };
-  update(context);
-  return { update, destroy: life.destroy };
-}
+  },
+  nodes,
+);
+
+export const draw = withPickers(["layer", "position"], picture, ({ response }) => (response === null
+  ? "Send a prompt: the three vectors are those of your own request."
+  : "The model has read nothing of this request: there are no vectors to show."));
 
 /** The three vectors; `space` names what their coordinates belong to. */
 function vectors({ row, state, sentence }, context) {
-  const { layer, position } = context.selection;
-  const token = `“${label(tokenAt(context, position))}”`;
+  const { layer } = context.selection;
+  const token = `“${label(context.token)}”`;
   const space = `residual stream of ${context.model.name}`;
   return [
     { name: "row", title: `Token row of ${token}`, space, values: row.tensors.row.data, sentence: "The row of a table. It is the same in every sentence, and was learned with the model." },
@@ -60,9 +44,7 @@ function nodes(views, context) {
     heading("May they be compared?"),
     [[0, 1], [0, 2], [1, 2]].map(([one, other]) => comparison(all[one], all[other])),
     note("For the pair in one space, the state entering layer 0 is the row itself: there the cosine is 1, and it falls as the layers add to it."),
-    table({
-      name: "against", caption: "Attention is not retrieval", columns: [{ title: "" }, { title: "attention" }, { title: "retrieval" }], rows: AGAINST,
-    }),
+    contrast("attention-retrieval"),
     agrees("row-norm-served", norm(all[0].values), views.row.info.norm, { title: "length of the row" }),
   ];
 }

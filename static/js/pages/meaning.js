@@ -1,9 +1,10 @@
 /** Same word, other meaning: one token in two prompts, both run for real; equal rows, states that drift apart. */
 
 import { lines } from "../charts.js";
-import { element, swap } from "../dom.js";
+import { button, element, swap } from "../dom.js";
 import { count } from "../format.js";
-import { agrees, facts, heading, keptCharts, note, quantity, table } from "../parts.js";
+import { agrees, facts, heading, note, quantity, table } from "../parts.js";
+import { keptCharts } from "../pictures.js";
 import { isActive } from "../record.js";
 import { sourceOf } from "../source.js";
 import { subscribe } from "../store.js";
@@ -19,7 +20,7 @@ const COMMON = new Set(["the", "a", "an", "of", "to", "on", "in", "and", "is"]);
 export function draw(host, { ask, model }) {
   if (!ask) {
     host.append(note("Two prompts have to be run for this, which a page that can only be read cannot do."));
-    return { update() {}, destroy: () => host.replaceChildren() };
+    return {};
   }
   const fields = [0, 1].map((index) => element("input", { type: "text", dir: "auto", maxlength: 500, "aria-label": `Sentence ${index + 1}`, required: true }));
   const fill = (name) => fields.forEach((field, index) => (field.value = PAIRS[name][index]));
@@ -32,7 +33,7 @@ export function draw(host, { ask, model }) {
     element(
       "form", { class: "meaning-form", onsubmit: (event) => { event.preventDefault(); run(); } },
       fields,
-      element("span", { class: "dialog-actions" }, Object.keys(PAIRS).map((name) => element("button", { type: "button", onclick: () => fill(name) }, name)), element("button", { type: "submit", class: "primary" }, "Run both")),
+      element("span", { class: "dialog-actions" }, Object.keys(PAIRS).map((name) => button(name, () => fill(name))), element("button", { type: "submit", class: "primary" }, "Run both")),
     ),
     said, body,
   );
@@ -70,7 +71,8 @@ export function draw(host, { ask, model }) {
   function nodes([one, other], [first, second], { tensors }, rows) {
     const cosines = Array.from(tensors.cosines.data);
     const place = (token, record) => [chip(token, { note: `position ${token.position} of ${record.numPromptTokens}` })];
-    const largest = rows[0].tensors.row.data.reduce((most, value, index) => Math.max(most, Math.abs(value - rows[1].tensors.row.data[index])), 0);
+    const [row, otherRow] = rows.map(({ tensors: { row: { data } } }) => data);
+    const largest = row.reduce((most, value, index) => Math.max(most, Math.abs(value - otherRow[index])), 0);
     return [
       facts([
         ["in the first", place(one, first)], ["in the second", place(other, second)],
@@ -80,7 +82,7 @@ export function draw(host, { ask, model }) {
       heading(`How alike the two states of “${label(one)}” are`),
       charts.chart("meaning", lines, { series: [{ name: "cosine", values: cosines }], x: { title: "layer" }, y: { title: "cosine" } }),
       table({
-        name: "meaning", caption: "State entering each layer, and leaving the last", columns: [{ title: "layer" }, { title: "cosine", numeric: true }, { title: "distance", numeric: true }, { title: "length, first", numeric: true }, { title: "length, second", numeric: true }],
+        name: "meaning", caption: "State entering each layer, and leaving the last", columns: ["layer", "#cosine", "#distance", "#length, first", "#length, second"],
         rows: cosines.map((value, layer) => [layer < model.n_layers ? count(layer) : "left", quantity(`cosine-${layer}`, value), ...["distances", "norms", "other_norms"].map((name) => quantity(`${name}-${layer}`, tensors[name].data[layer]))]),
       }),
       agrees("rows-equal", largest, 0, { title: "the rows are one and the same" }),
@@ -88,7 +90,7 @@ export function draw(host, { ask, model }) {
     ];
   }
 
-  return { update() {}, destroy: () => (stop(), charts.destroy(), host.replaceChildren()) };
+  return { destroy: () => (stop(), charts.destroy()) };
 }
 
 /** The last token of the users' own text that stands in both, as [in the first, in the second]. */

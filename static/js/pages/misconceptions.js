@@ -1,45 +1,57 @@
-/** Eight common beliefs about language models, each beside what this request shows of it. */
+/** Common beliefs about language models, each beside what this request shows of it. */
 
 import * as api from "../api.js";
 import { cosine } from "../arithmetic.js";
-import { element } from "../dom.js";
+import { button, element } from "../dom.js";
 import { count, number, percent, plural, shape, short } from "../format.js";
 import { chosenKey } from "../keys.js";
 import { selectionLink } from "../links.js";
-import { bar, facts, fromContext, fromViews, note, quantity, sections, sum, table, tokenAt } from "../parts.js";
-import { createPickers } from "../pickers.js";
+import { page } from "../page-data.js";
+import { bar, facts, field, note, quantity, sum, table } from "../parts.js";
+import { withPickers } from "../pickers.js";
+import { fromContext, fromView, fromViews, sections } from "../pictures.js";
 import { isActive } from "../record.js";
 import { sourceOf } from "../source.js";
 import { candidates, stepChip } from "../steps.js";
-import { chip, label, named } from "../tokens.js";
+import { chip, label, named, tokenAt, tokensBetween } from "../tokens.js";
 
 const SHOWN = 8; // rows of a table that could have hundreds
+const BEFORE = 6; // tokens of the answer before the most confident one
 
-/** Each claim: what is believed, what is so, and `draw(host, context)` or `nodes(context)` of the evidence. */
-const CLAIMS = [
-  { name: "database", belief: "It looks the answer up in a database.", truth: "The words of an answer are computed from fixed weights and the text so far. A search happens only where a service adds one before the model, and then the text found stands in the prompt.", nodes: searched },
-  { name: "one-vector", belief: "The sentence becomes one vector, and the vector is unpacked into an answer.", truth: "Every position keeps a vector of its own through all layers, and the last one yields scores for a single next token.", nodes: vectors },
-  { name: "cosine", belief: "Attention measures cosine similarity.", truth: "It takes dot products divided by a root. These count the length of a key too, so the two can rank the same keys differently.", draw: drawRanking },
-  { name: "best-sentence", belief: "The most probable whole sentence is worked out first.", truth: "Only the next token has a distribution. One is drawn and appended, and nothing goes back to mend it.", nodes: notLikeliest },
-  { name: "factual", belief: "Probabilities that add up to one make the answer true.", truth: "They say what tends to follow the text so far. No stage compares a statement with the world, so neither can this page.", draw: drawConfidence },
-  { name: "understands", belief: "The graphics card understands the sentence.", truth: "Whatever processor runs it multiplies and adds numbers. Here is how often, counted from the shapes of the matrices.", nodes: operations },
-  { name: "trains", belief: "Answering trains the model on what I wrote.", truth: "Answering only reads the weights. What a service keeps of a conversation is another matter, and is listed under storage.", draw: drawFingerprints },
-  { name: "at-once", belief: "The whole answer is decided at once.", truth: "It grows token by token, and an early choice changes every distribution after it.", nodes: otherBeginnings },
-];
+const drawRanking = withPickers(["layer", "head", "position"], fromView("scores", ["layer", "head", "position"], ranking, (context) => ({ key: chosenKey(context) })), () => "");
+
+/** How sure the model is of statements known to be false. */
+const endings = fromViews(({ response }) => response?.id && { ends: ["statements", {}] }, statements);
+
+/** By claim: `nodes(context)` of the evidence, or a picture of its own. */
+const EVIDENCE = {
+  database: told(searched),
+  "one-vector": told(vectors),
+  cosine: drawRanking,
+  "best-sentence": told(notLikeliest),
+  factual: sections({ "most-confident": told(mostConfident), statements: endings }),
+  understands: told(operations),
+  trains: drawFingerprints,
+  "at-once": told(otherBeginnings),
+};
+
+/** Evidence that follows the request and the chosen step. */
+function told(nodes) {
+  return fromContext(({ response, selection }) => [response?.version, selection.step], nodes);
+}
 
 export function draw(host, context) {
-  const lives = CLAIMS.map((claim) => {
+  const lives = page.misconceptions.map(({ name, belief, truth }) => {
     const evidence = element("div", { class: "stage-picture" });
     host.append(element(
-      "section", { class: "claim lines", "data-claim": claim.name },
-      element("h3", {}, element("span", { class: "claim-mark" }, "✗ ", element("span", { class: "visually-hidden" }, "Not so: ")), `“${claim.belief}”`), element("p", { class: "claim-truth" }, claim.truth), evidence,
+      "section", { class: "claim lines", "data-claim": name },
+      element("h3", {}, element("span", { class: "claim-mark" }, "✗ ", element("span", { class: "visually-hidden" }, "Not so: ")), `“${belief}”`), element("p", { class: "claim-truth" }, truth), evidence,
     ));
-    if (claim.draw) return claim.draw(evidence, context);
-    return fromContext(evidence, context, ({ response, selection }) => [response?.version, selection.step], claim.nodes);
+    return EVIDENCE[name](evidence, context);
   });
   return {
     update: (next) => lives.forEach((life) => life.update(next)),
-    destroy: () => (lives.forEach((life) => life.destroy()), host.replaceChildren()),
+    destroy: () => lives.forEach((life) => life.destroy()),
   };
 }
 
@@ -53,7 +65,7 @@ function searched(context) {
     ["documents searched", report.enabled ? "yes" : "no"],
     ["why", report.reason],
     ["documents compared", quantity("candidates", report.candidates?.length ?? 0, count)],
-    ["closest", report.best_score === null || report.best_score === undefined ? null : quantity("best_score", report.best_score)],
+    ["closest", typeof report.best_score === "number" ? field(report, "best_score") : null],
     ["tokens computed", quantity("steps", context.steps.length, count)],
   ]);
 }
@@ -74,24 +86,7 @@ function vectors(context) {
 }
 
 /** The same query and keys ranked twice, for the chosen layer, head and position. */
-function drawRanking(host, context) {
-  const pickers = createPickers();
-  const box = element("div", { class: "stage-picture" });
-  host.append(pickers.node, box);
-  const query = (now) => {
-    const { layer, head, position } = now.selection;
-    return position !== null && layer !== null && { row: ["scores", { layer, head, position, key: chosenKey(now) }] };
-  };
-  const life = fromViews(box, context, query, ranking);
-  const update = (next) => {
-    pickers.update(next.response ? ["layer", "head", "position"] : [], next);
-    life.update(next);
-  };
-  update(context);
-  return { update, destroy: life.destroy };
-}
-
-function ranking({ row: { info: { opened }, tensors } }, context) {
+function ranking({ info: { opened }, tensors }, context) {
   const width = context.model.head_width;
   const lengths = tensors.key_norms.data;
   const keys = Array.from(tensors.raw.data, (score, key) => ({ key, scaled: score / Math.sqrt(width), cosine: cosine(score, opened.q_norm, lengths[key]), length: lengths[key] }));
@@ -101,12 +96,12 @@ function ranking({ row: { info: { opened }, tensors } }, context) {
   const moved = byScore.filter(({ key }, rank) => byCosine.get(key) !== rank).length;
   return [
     note(
-      `Query: “${label(tokenAt(context, context.selection.position))}”. `, quantity("moved", moved, count), ` of ${plural(keys.length, "key")} `,
+      `Query: “${label(context.token)}”. `, quantity("moved", moved, count), ` of ${plural(keys.length, "key")} `,
       moved === 0 ? "stand elsewhere by cosine: here both rankings agree. Other heads differ." : "stand elsewhere when ranked by cosine. Ranks count from 0.",
     ),
     table({
       name: "ranking", caption: keys.length > SHOWN ? `The ${SHOWN} largest scaled dot products of ${keys.length}; marked where the ranks differ` : "All keys, by scaled dot product; marked where the ranks differ",
-      columns: [{ title: "key" }, { title: "scaled dot product", numeric: true }, { title: "rank", numeric: true }, { title: "cosine", numeric: true }, { title: "rank", numeric: true }, { title: "length of the key", numeric: true }],
+      columns: ["key", "#scaled dot product", "#rank", "#cosine", "#rank", "#length of the key"],
       rows: byScore.slice(0, SHOWN).map(({ key, scaled, cosine: angle, length }, rank) => ({
         selected: byCosine.get(key) !== rank,
         cells: [
@@ -130,7 +125,7 @@ function notLikeliest(context) {
     ),
     lower.length > 0 && table({
       name: "not-likeliest", caption: `Chosen, though not the likeliest${lower.length > SHOWN ? `; the first ${SHOWN}` : ""}; rank 0 would be the likeliest`,
-      columns: [{ title: "chosen" }, { title: "step", numeric: true }, { title: "rank", numeric: true }, { title: "its probability", numeric: true }, { title: "likeliest instead" }, { title: "its probability", numeric: true }],
+      columns: ["chosen", "#step", "#rank", "#its probability", "likeliest instead", "#its probability"],
       rows: lower.slice(0, SHOWN).map((step) => {
         const [best] = candidates(step);
         return [
@@ -142,19 +137,12 @@ function notLikeliest(context) {
   ];
 }
 
-/** How sure the model was in this answer, and how sure it is of statements known to be false. */
-function drawConfidence(host, context) {
-  return sections(host, context, {
-    "most-confident": (box, now) => fromContext(box, now, ({ response, selection }) => [response?.version, selection.step], mostConfident),
-    statements: (box, now) => fromViews(box, now, ({ response }) => response?.id && { ends: ["statements", {}] }, statements),
-  });
-}
-
 function mostConfident(context) {
   const { steps, numPromptTokens } = context;
   if (steps.length === 0) return missing("no token has been chosen");
   const step = steps.reduce((best, one) => (one.raw_logprob > best.raw_logprob ? one : best));
-  const before = Array.from({ length: Math.min(6, step.step) }, (_, index) => chip(tokenAt(context, numPromptTokens + step.step - Math.min(6, step.step) + index)));
+  const at = numPromptTokens + step.step;
+  const before = tokensBetween(context, Math.max(numPromptTokens, at - BEFORE), at).map((token) => chip(token));
   return [
     facts([
       ["most confident step", quantity("confident-step", step.step, String)],
@@ -171,7 +159,7 @@ function statements({ ends: { info, tensors } }) {
   return [
     table({
       name: "statements", caption: "The same model reads the beginning of a sentence: how probable are a false ending and a true one?",
-      columns: [{ title: "beginning" }, { title: "false" }, { title: "probability", numeric: true }, { title: "true" }, { title: "probability", numeric: true }],
+      columns: ["beginning", "false", "#probability", "true", "#probability"],
       rows: info.statements.map(({ beginning, false: wrong, true: right }, index) => [
         `“${beginning}”`, token(wrong), quantity(`false-${index}`, tensors.false.data[index], percent),
         right && token(right), right && quantity(`true-${index}`, tensors.true.data[index], percent),
@@ -194,7 +182,7 @@ function operations(context) {
     ]),
     table({
       name: "multiply-adds", caption: "Multiply-adds of each stage while the prompt was read",
-      columns: [{ title: "stage" }, { title: "multiply-adds" }],
+      columns: ["stage", "multiply-adds"],
       rows: rows.map(({ stage, data }) => [
         selectionLink({ stage: stage.slug }, {}, stage.title),
         bar(data.multiply_adds / most, quantity(`multiply-adds-${stage.slug}`, data.multiply_adds, count)),
@@ -207,7 +195,7 @@ function operations(context) {
 function drawFingerprints(host, context) {
   const now = { fingerprint: null };
   const isFile = context.response !== null && sourceOf(context.response).address === null;
-  const life = fromContext(host, context, ({ response, stages }) => [response?.fingerprint, stages.size, now.fingerprint], ({ response, stages }) => {
+  const life = fromContext(({ response, stages }) => [response?.fingerprint, stages.size, now.fingerprint], ({ response, stages }) => {
     const stored = stages.get("storage")?.data;
     if (!response?.fingerprint) return missing("no engine has taken the request");
     const same = response.fingerprint === now.fingerprint;
@@ -220,7 +208,7 @@ function drawFingerprints(host, context) {
       ]),
       note("A fingerprint joins the checkpoint's hash, the kernel plan and the library's version. It is taken when the engine loads the file, not read out of its memory again."),
     ];
-  });
+  })(host, context);
   let latest = context;
   if (!isFile) api.getModels().then((models) => {
     now.fingerprint = (models.find(({ name }) => name === latest.response?.model) ?? models[0])?.fingerprint ?? null;
@@ -244,16 +232,15 @@ function otherBeginnings(context) {
     ]),
     table({
       name: "beginnings", caption: "How the answer could have begun; the shares are those left after the filters",
-      columns: [{ title: "first token" }, { title: "chance" }],
+      columns: ["first token", "chance"],
       rows: rows.map((row) => ({
         selected: row.id === first.token, cells: [chip(row), bar(row.final, quantity(`beginning-${row.id}`, row.final, percent))],
       })),
     }),
     note(greedy ? "At temperature 0 no number is drawn: every seed gives this beginning." : "Another seed draws another number, which can land on another row; every later step then reads another text."),
-    again && element("p", {}, element("button", {
-      type: "button", "data-focus": "again", disabled: isActive(response) || response.id === null,
-      onclick: () => again(response, otherSeed(seed)),
-    }, "Answer again with another seed")),
+    again && element("p", {}, button("Answer again with another seed", () => again(response, otherSeed(seed)), {
+      "data-focus": "again", disabled: isActive(response) || response.id === null,
+    })),
   ];
 }
 

@@ -54,7 +54,6 @@ export function draw(host, context) {
       latest = next;
       show();
     },
-    destroy: () => host.replaceChildren(),
   };
 }
 

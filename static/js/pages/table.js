@@ -2,14 +2,13 @@
 
 import { element } from "../dom.js";
 import { selectionLink } from "../links.js";
-import { fromContext, note, quantity } from "../parts.js";
+import { note, quantity } from "../parts.js";
+import { fromContext } from "../pictures.js";
 import { timeOf } from "../stage-panel.js";
 
 const COLUMNS = ["row", "stage", "in", "operation", "out", "field", "time"];
 
-export function draw(host, context) {
-  return fromContext(host, context, ({ stages, response }) => [stages.size, response?.version], nodes);
-}
+export const draw = fromContext(({ stages, response }) => [stages.size, response?.version], nodes);
 
 function nodes({ catalogue, stages }) {
   const rows = Map.groupBy(catalogue.filter(({ debug_row: row }) => row !== null), ({ debug_row: row }) => row);

@@ -3,20 +3,12 @@
 import { lines } from "../charts.js";
 import { element, swap } from "../dom.js";
 import { count, percent, plural, short } from "../format.js";
-import { agrees, facts, formula, heading, keptCharts, note, quantity, table } from "../parts.js";
+import { agrees, contrast, facts, field, formula, heading, note, quantity, table } from "../parts.js";
+import { keptCharts } from "../pictures.js";
 import { chip, label, named } from "../tokens.js";
 
 const PATIENCE_MS = 300_000;
 const PAUSE_MS = 1000;
-const AGAINST = [
-  ["weights", "are changed, a little at each step", "are only read"],
-  ["goes through the layers", "forwards, and backwards for the gradients", "forwards alone"],
-  ["text", "is known: the next token is the answer to learn", "grows by what the model itself chose"],
-  ["computed", "all positions at once, for many texts", "one position a step, for one text"],
-  ["memory", "weights, gradients, the optimiser's state", "weights and the KV cache"],
-  ["happens", "once, for months, before anybody asks", "at every request"],
-];
-
 export function draw(host, context) {
   const body = element("div", { class: "stage-picture" });
   const charts = keptCharts();
@@ -24,7 +16,7 @@ export function draw(host, context) {
   host.append(
     note("A model is trained by showing it texts and asking, at every position, how improbable it found the token that really came. Here that is done once, with three tokens and one answer, on a copy that is thrown away."),
     body,
-    table({ name: "training-against", caption: "Training is not inference", columns: [{ title: "" }, { title: "training" }, { title: "inference" }], rows: AGAINST }),
+    contrast("training-inference"),
   );
   if (context.response?.id) learn();
   else swap(body, note("Send a prompt first: the model that answers it is the one that is copied."));
@@ -54,9 +46,9 @@ export function draw(host, context) {
     return [
       facts([
         ["text", `“${text}”`], ["the token to learn", chip(target)],
-        ["loss before", [quantity("loss_before", info.loss_before), " nats"]], ["loss after one step", [quantity("loss_after", info.loss_after), " nats"]],
+        ["loss before", [field(info, "loss_before"), " nats"]], ["loss after one step", [field(info, "loss_after"), " nats"]],
         ["its probability before", quantity("probability_before", before, percent)], ["after", quantity("probability_after", after, percent)],
-        ["weights that were moved", quantity("num_weights", info.num_weights, count)],
+        ["weights that were moved", field(info, "num_weights", count)],
       ]),
       formula(`loss = −ln p(“${label(target)}”) · gradient = how the loss grows with each weight · new weight = weight − ${info.learning_rate} × gradient`),
       heading("Length of the gradient in each layer"),
@@ -66,11 +58,11 @@ export function draw(host, context) {
       }),
       table({
         name: "gradients", caption: `Layer by layer; that of the embedding table is ${short(info.embedding_gradient)}, of all weights together ${short(info.gradient)}`,
-        columns: [{ title: "layer" }, { title: "attention", numeric: true }, { title: "feed-forward", numeric: true }],
+        columns: ["layer", "#attention", "#feed-forward"],
         rows: Array.from(tensors.attention.data, (value, layer) => [String(layer), quantity(`attention-${layer}`, value), quantity(`feed_forward-${layer}`, tensors.feed_forward.data[layer])]),
       }),
       table({
-        name: "lesson", caption: "The most probable next tokens", columns: [{ title: "before" }, { title: "probability", numeric: true }, { title: "after" }, { title: "probability", numeric: true }],
+        name: "lesson", caption: "The most probable next tokens", columns: ["before", "#probability", "after", "#probability"],
         rows: info.top_before.map(([id, share], rank) => [chip(token(id)), percent(share), chip(token(info.top_after[rank][0])), percent(info.top_after[rank][1])]),
       }),
       info.top_after[0][0] === info.target && agrees("probability-after", after, info.top_after[0][1], { title: "the new probability, from the new loss", format: percent }),
@@ -80,5 +72,5 @@ export function draw(host, context) {
     ];
   }
 
-  return { update() {}, destroy: () => (gone.abort(), charts.destroy(), host.replaceChildren()) };
+  return { destroy: () => (gone.abort(), charts.destroy()) };
 }

@@ -2,14 +2,14 @@
 
 import { element } from "../dom.js";
 import { count, plural } from "../format.js";
-import { agrees, facts, fromContext, note, quantity, table } from "../parts.js";
-import { aroundStep, stepChip } from "../steps.js";
+import { check, facts, field, note, quantity, table } from "../parts.js";
+import { fromReport } from "../pictures.js";
+import { aroundStep, ofSteps, stepChip } from "../steps.js";
 import { joinedText } from "../tokens.js";
 
 export const uses = ["step"];
 
-export function sentence({ report, steps }) {
-  if (!report) return `${plural(steps.length, "id")} so far were turned back into bytes, and the bytes into characters as soon as each was whole.`;
+export function sentence({ report }) {
   const { num_tokens, num_bytes, num_characters, num_held_back } = report.data;
   const held = num_held_back > 0 ? `; ${plural(num_held_back, "time")} a piece had to wait for what came next` : "";
   return `${plural(num_tokens, "id")} became ${plural(num_bytes, "byte")} and ${plural(num_characters, "character")}${held}.`;
@@ -29,48 +29,38 @@ function endStep(steps, response) {
   return response.finishReason === "stop" && last?.text === "" && last.held_bytes === 0 ? last : null;
 }
 
-export function draw(host, context) {
-  return fromContext(host, context, ({ report, steps, selection, response }) => [report, steps.length, selection.step, response.finishReason], (now) => {
-    const { report, steps, selection, response } = now;
-    const shown = aroundStep(steps, selection.step);
-    const end = endStep(steps, response);
-    return [
-      report && facts([
-        ["tokens", quantity("num_tokens", report.data.num_tokens, count)],
-        ["bytes", quantity("num_bytes", report.data.num_bytes, count)],
-        ["characters", quantity("num_characters", report.data.num_characters, count)],
-        ["steps that held something back", quantity("num_held_back", report.data.num_held_back, count)],
-      ]),
-      table({
-        name: "bytes", caption: shown.length < steps.length ? `Steps ${shown[0].step} to ${shown.at(-1).step} of ${steps.length}` : "Step by step",
-        columns: [
-          { title: "step" }, { title: "id", numeric: true }, { title: "token" }, { title: "bytes, hexadecimal" },
-          { title: "released" }, { title: "held back", numeric: true },
+export const draw = fromReport((data, context) => {
+  const { steps, selection, response } = context;
+  const shown = aroundStep(steps, selection.step);
+  const end = endStep(steps, response);
+  return [
+    facts([
+      ["tokens", field(data, "num_tokens", count)],
+      ["bytes", field(data, "num_bytes", count)],
+      ["characters", field(data, "num_characters", count)],
+      ["steps that held something back", field(data, "num_held_back", count)],
+    ]),
+    table({
+      name: "bytes", caption: ofSteps(shown, steps) ?? "Step by step",
+      columns: ["step", "#id", "token", "bytes, hexadecimal", "released", "#held back"],
+      rows: shown.map((step) => ({
+        selected: step.step === selection.step,
+        cells: [
+          String(step.step), quantity(`id-${step.step}`, step.token, String), stepChip(context, step),
+          step === end ? "none: it ends the answer" : element("code", {}, hexadecimal(step.token_text)), element("bdi", { class: "released" }, step.text),
+          step.held_bytes > 0 && `${count(step.held_bytes)} bytes`,
         ],
-        rows: shown.map((step) => ({
-          selected: step.step === selection.step,
-          cells: [
-            String(step.step), quantity(`id-${step.step}`, step.token, String), stepChip(now, step),
-            step === end ? "none: it ends the answer" : element("code", {}, hexadecimal(step.token_text)), element("bdi", { class: "released" }, step.text),
-            step.held_bytes > 0 ? `${count(step.held_bytes)} bytes` : "",
-          ],
-        })),
-      }),
-      note("Held back: the bytes of a character that is not whole yet, or text that may be the start of a stop text."),
-    ];
-  });
-}
+      })),
+    }),
+  ];
+}, ({ steps, selection, response }) => [steps.length, selection.step, response.finishReason]);
 
-export function arithmetic(host, context) {
-  return fromContext(host, context, ({ report, steps, response }) => [report, steps.length, response?.text], ({ steps, tokens, response }) => {
-    const released = steps.map((step) => step.text).join("");
-    const joined = joinedText(tokens.slice(tokens.length - steps.length));
-    const decoded = joined.startsWith(released) ? joined : joined.replace(/^ /, "");
-    return [
-      note("The bytes of all tokens, joined and read as UTF-8 here, must begin with the text the service released (an end token has a name, but no text; a tokenizer that puts a space before every text takes the first one away again):"),
-      element("p", { class: `check ${decoded.startsWith(released) ? "check-good" : "check-bad"}`, "data-check": "text", "data-agrees": String(decoded.startsWith(released)) },
-        `${plural([...released].length, "character")} released by the steps, ${plural([...(response?.text ?? "")].length, "character")} in the answer: `,
-        element("strong", {}, decoded.startsWith(released) ? "✓ they agree" : "✗ they differ")),
-    ];
-  });
-}
+export const arithmetic = fromReport((_, { steps, tokens, response }) => {
+  const released = steps.map((step) => step.text).join("");
+  const joined = joinedText(tokens.slice(tokens.length - steps.length));
+  const decoded = joined.startsWith(released) ? joined : joined.replace(/^ /, "");
+  return [
+    note("The bytes of all tokens, joined and read as UTF-8 here, must begin with the text the service released (an end token has a name, but no text; a tokenizer that puts a space before every text takes the first one away again):"),
+    check("text", decoded.startsWith(released), `${plural([...released].length, "character")} released by the steps, ${plural([...response.text].length, "character")} in the answer:`),
+  ];
+}, ({ steps, response }) => [steps.length, response.text]);

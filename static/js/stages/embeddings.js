@@ -4,63 +4,58 @@ import { cosine, products as productsOf } from "../arithmetic.js";
 import { strip } from "../charts.js";
 import { element } from "../dom.js";
 import { count, number, shape, short } from "../format.js";
-import { agrees, facts, fold, formula, fromViews, norm, note, quantity, signedBar, sum, sumOfSizes, table, tokenAt } from "../parts.js";
+import { agrees, facts, field, fold, formula, norm, note, quantity, signedBar, sum, sumOfSizes, table } from "../parts.js";
+import { fromView } from "../pictures.js";
 import { chip, label, named } from "../tokens.js";
 
 export const uses = ["position"];
 
-export function sentence(context) {
-  const { selection, model } = context;
-  const token = tokenAt(context, selection.position);
+export function sentence({ token, model }) {
   return `The id ${token.id ?? ""} of “${label(token)}” points to one row of a table: ${count(model.width)} numbers learned in training, the same in every sentence. From here on the model works with these numbers alone.`;
 }
 
-const queries = ({ selection }) => selection.position !== null && { row: ["embeddings", { position: selection.position, top: 10 }] };
+const tenNearest = () => ({ top: 10 });
 
-export function draw(host, context) {
-  return fromViews(host, context, queries, ({ row: { info, tensors } }, now) => {
-    const token = tokenAt(now, now.selection.position);
-    const row = tensors.row.data;
-    return [
-      facts([
-        ["token", chip(token)],
-        ["id", quantity("id", info.token, String)],
-        ["numbers in the row", quantity("width", row.length, count)],
-        ["length of the vector", quantity("norm", info.norm)],
-        ["the first state is the row times", info.multiplier === 1 ? null : quantity("multiplier", info.multiplier)],
-        ["the whole table", shape(info.table_shape)],
-      ]),
-      strip(row, { name: `The row of “${label(token)}”, 64 numbers a line` }),
-      table({
-        name: "nearest", caption: "Rows of the table that point the same way, by cosine from −1 to 1",
-        columns: [{ title: "token" }, { title: "id", numeric: true }, { title: "cosine" }],
-        rows: info.nearest_ids.map((id, index) => [
-          chip(named(id, info.token_texts)), String(id),
-          signedBar(tensors.nearest_cosines.data[index], quantity(`cosine-${id}`, tensors.nearest_cosines.data[index], short)),
-        ]),
+export const draw = fromView("embeddings", uses, ({ info, tensors }, { token }) => {
+  const row = tensors.row.data;
+  return [
+    facts([
+      ["token", chip(token)],
+      ["id", quantity("id", info.token, String)],
+      ["numbers in the row", quantity("width", row.length, count)],
+      ["length of the vector", field(info, "norm")],
+      ["the first state is the row times", info.multiplier === 1 ? null : field(info, "multiplier")],
+      ["the whole table", shape(info.table_shape)],
+    ]),
+    strip(row, { name: `The row of “${label(token)}”, 64 numbers a line` }),
+    table({
+      name: "nearest", caption: "Rows of the table that point the same way, by cosine from −1 to 1",
+      columns: ["token", "#id", "cosine"],
+      rows: info.nearest_ids.map((id, index) => {
+        const value = tensors.nearest_cosines.data[index];
+        return [chip(named(id, info.token_texts)), String(id), signedBar(value, quantity(`cosine-${id}`, value, short))];
       }),
-      fold("row", "The row as numbers", () => table({
-        name: "row", caption: "Coordinate and value", columns: [{ title: "coordinate" }, { title: "value", numeric: true }],
-        rows: Array.from(row, (value, index) => [String(index), number(value)]),
-      })),
-    ];
-  });
-}
+    }),
+    fold("row", "The row as numbers", () => table({
+      name: "row", caption: "Coordinate and value", columns: ["coordinate", "#value"],
+      rows: Array.from(row, (value, index) => [String(index), number(value)]),
+    })),
+  ];
+}, tenNearest);
 
-export function arithmetic(host, context) {
-  return fromViews(host, context, queries, ({ row: { info, tensors } }, now) => {
-    const row = tensors.row.data;
-    const [nearest] = info.nearest_ids;
-    const neighbour = element("div", { class: "stage-arithmetic" });
-    fromViews(neighbour, now, () => ({ other: ["embeddings", { token: nearest, top: 10 }] }), ({ other }) =>
-      cosineOf(row, other.tensors.row.data, label(named(nearest, info.token_texts)), nearest, tensors.nearest_cosines.data[0]));
-    return [
-      note(`The length is the square root of the sum of ${count(row.length)} squares:`),
-      agrees("norm", norm(row), info.norm, { terms: sumOfSizes(row) }),
-      neighbour,
-    ];
-  });
-}
+export const arithmetic = fromView("embeddings", uses, ({ info, tensors }, context) => {
+  const row = tensors.row.data;
+  const [nearest] = info.nearest_ids;
+  const neighbour = element("div", { class: "stage-arithmetic" });
+  fromView("embeddings", [], (other) =>
+    cosineOf(row, other.tensors.row.data, label(named(nearest, info.token_texts)), nearest, tensors.nearest_cosines.data[0]),
+  () => ({ token: nearest, top: 10 }))(neighbour, context);
+  return [
+    note(`The length is the square root of the sum of ${count(row.length)} squares:`),
+    agrees("norm", norm(row), info.norm, { terms: sumOfSizes(row) }),
+    neighbour,
+  ];
+}, tenNearest);
 
 function cosineOf(row, other, name, id, served) {
   const products = productsOf(row, other);

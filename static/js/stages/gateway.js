@@ -1,9 +1,19 @@
 /** Stage 2: each check in order, with its result. */
 
 import { count, duration, plural, wait } from "../format.js";
-import { facts, fromContext, quantity, table } from "../parts.js";
+import { facts, quantity, table } from "../parts.js";
+import { fromReport } from "../pictures.js";
 
 export const uses = [];
+
+/** The check that counts answers, where it was reached. */
+function limitOf({ checks }) {
+  return checks.find(({ remaining }) => typeof remaining === "number");
+}
+
+function standing({ remaining, limit, resets_in_s: resets }) {
+  return [quantity("remaining", remaining, count), ` of ${count(limit)}`, resets && `; more in ${wait(resets)}`];
+}
 
 export function sentence({ report: { data, duration_ms: took } }) {
   const passed = data.checks.filter((check) => check.passed).length;
@@ -16,33 +26,22 @@ export function sentence({ report: { data, duration_ms: took } }) {
   return `The front door made ${plural(passed, "check")} in ${duration(took)} and let the request of ${/^[aeiou]/.test(data.principal) ? "an" : "a"} ${data.principal} in.${left}`;
 }
 
-/** The check that counts answers, where it was reached. */
-function limitOf({ checks }) {
-  return checks.find(({ remaining }) => remaining !== null && remaining !== undefined);
-}
-
-function standing({ remaining, limit, resets_in_s: resets }) {
-  return [quantity("remaining", remaining, count), ` of ${count(limit)}`, resets ? `; more in ${wait(resets)}` : null];
-}
-
 const RESULTS = { true: "passed\u00a0✓", false: "failed\u00a0✗", null: "not reached" };
+const ROWS = { true: "", false: "row-alarm", null: "row-muted" };
 
-export function draw(host, context) {
-  return fromContext(host, context, ({ report }) => [report], ({ report: { data } }) => [
-    facts([
-      ["request id", data.request_id],
-      ["asked by", data.principal],
-      ["refused with", data.refused],
-      ["checks passed", quantity("checks_passed", data.checks.filter((check) => check.passed).length, count)],
-      ["answers left", limitOf(data) && standing(limitOf(data))],
-    ]),
-    table({
-      name: "checks", caption: "Checks, in order",
-      columns: [{ title: "check" }, { title: "result" }, { title: "what it found" }, { title: "time", numeric: true }],
-      rows: data.checks.map((check) => ({
-        class: check.passed === false ? "row-alarm" : check.passed === null ? "row-muted" : "",
-        cells: [check.name, RESULTS[check.passed], check.detail, check.passed === null ? "" : duration(check.duration_ms)],
-      })),
-    }),
-  ]);
-}
+export const draw = fromReport((data) => [
+  facts([
+    ["request id", data.request_id],
+    ["asked by", data.principal],
+    ["refused with", data.refused],
+    ["checks passed", quantity("checks_passed", data.checks.filter((check) => check.passed).length, count)],
+    ["answers left", limitOf(data) && standing(limitOf(data))],
+  ]),
+  table({
+    name: "checks", caption: "Checks, in order", columns: ["check", "result", "what it found", "#time"],
+    rows: data.checks.map((check) => ({
+      class: ROWS[check.passed],
+      cells: [check.name, RESULTS[check.passed], check.detail, check.passed !== null && duration(check.duration_ms)],
+    })),
+  }),
+]);

@@ -2,7 +2,8 @@
 
 import { element } from "../dom.js";
 import { bytes, count, moment } from "../format.js";
-import { agrees, facts, fold, fromContext, heading, note, quantity, table } from "../parts.js";
+import { agrees, facts, field, fold, heading, note, table } from "../parts.js";
+import { fromReport } from "../pictures.js";
 
 export const uses = [];
 
@@ -22,46 +23,41 @@ function pretty(frame) {
   }
 }
 
-export function draw(host, context) {
-  return fromContext(host, context, ({ report }) => [report], ({ report: { data } }) => {
-    const readable = pretty(data.frame);
-    return [
-      facts([
-        ["size", quantity("num_bytes", data.num_bytes, bytes)],
-        ["transport", data.transport],
-        ["arrived", moment(data.arrived_at)],
-        ["encrypted", data.encrypted ? "yes" : "no"],
-      ]),
-      readable && [heading("The message, laid out"), element("pre", { class: "code", tabindex: "0", "data-scroll": "frame" }, readable)],
-      heading("Exactly as it arrived", data.truncated ? `, the first ${count(data.frame.length)} characters` : ""),
-      element("pre", { class: "code code-wrapped", tabindex: "0", "data-name": "frame", "data-scroll": "exact" }, data.frame),
-      table({
-        name: "headers", caption: "Headers that matter; secrets are never shown",
-        columns: [{ title: "header" }, { title: "value" }],
-        rows: data.headers.map(({ name, value }) => [name, element("code", {}, value)]),
-      }),
-    ];
-  });
-}
+export const draw = fromReport((data) => {
+  const readable = pretty(data.frame);
+  return [
+    facts([
+      ["size", field(data, "num_bytes", bytes)],
+      ["transport", data.transport],
+      ["arrived", moment(data.arrived_at)],
+      ["encrypted", data.encrypted ? "yes" : "no"],
+    ]),
+    readable && [heading("The message, laid out"), element("pre", { class: "code", tabindex: "0", "data-scroll": "frame" }, readable)],
+    heading("Exactly as it arrived", data.truncated ? `, the first ${count(data.frame.length)} characters` : ""),
+    element("pre", { class: "code code-wrapped", tabindex: "0", "data-name": "frame", "data-scroll": "exact" }, data.frame),
+    table({
+      name: "headers", caption: "Headers that matter; secrets are never shown", columns: ["header", "value"],
+      rows: data.headers.map(({ name, value }) => [name, element("code", {}, value)]),
+    }),
+  ];
+});
 
 const ROW = 16;
 
-export function arithmetic(host, context) {
-  return fromContext(host, context, ({ report }) => [report], ({ report: { data } }) => {
-    const encoded = new TextEncoder().encode(data.frame);
-    const rows = Math.min(8, Math.ceil(encoded.length / ROW));
-    const dump = Array.from({ length: rows }, (_, row) => {
-      const part = [...encoded.slice(row * ROW, (row + 1) * ROW)];
-      const hexadecimal = part.map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
-      const characters = part.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·")).join("");
-      return `${String(row * ROW).padStart(4, "0")}  ${hexadecimal.padEnd(ROW * 3)} ${characters}`;
-    });
-    return [
-      note("A character is one to four bytes in UTF-8. Encoding the frame again gives its size:"),
-      data.truncated
-        ? note("The frame was longer than what is shown, so its bytes cannot be counted here.")
-        : agrees("bytes", encoded.length, data.num_bytes, { format: count }),
-      fold("dump", `The first ${rows * ROW} bytes`, () => element("pre", { class: "code" }, dump.join("\n"))),
-    ];
+export const arithmetic = fromReport((data) => {
+  const encoded = new TextEncoder().encode(data.frame);
+  const rows = Math.min(8, Math.ceil(encoded.length / ROW));
+  const dump = Array.from({ length: rows }, (_, row) => {
+    const part = [...encoded.slice(row * ROW, (row + 1) * ROW)];
+    const hexadecimal = part.map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
+    const characters = part.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·")).join("");
+    return `${String(row * ROW).padStart(4, "0")}  ${hexadecimal.padEnd(ROW * 3)} ${characters}`;
   });
-}
+  return [
+    note("A character is one to four bytes in UTF-8. Encoding the frame again gives its size:"),
+    data.truncated
+      ? note("The frame was longer than what is shown, so its bytes cannot be counted here.")
+      : agrees("bytes", encoded.length, data.num_bytes, { format: count }),
+    fold("dump", `The first ${rows * ROW} bytes`, () => element("pre", { class: "code" }, dump.join("\n"))),
+  ];
+});
