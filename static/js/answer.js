@@ -2,7 +2,7 @@
 
 import { placeName } from "./breakpoints.js";
 import { look } from "./conversation.js";
-import { element, setServerHtml } from "./dom.js";
+import { button, element, setServerHtml } from "./dom.js";
 import { createChips } from "./chips.js";
 import { createFeedback } from "./feedback.js";
 import { duration, plural, wait } from "./format.js";
@@ -23,7 +23,7 @@ export function createAnswer({ record, versions, again, branch }) {
   const feedback = createFeedback(record);
   const copy = copyButton("Copy the answer", () => record.text);
   const share = iconButton("share", "Share or save", { onclick: () => openShare(record, { mayShare: again !== null }) });
-  const inside = element("button", { type: "button", class: "quiet", onclick: () => look(record) }, "Look inside");
+  const inside = button("Look inside", () => look(record), { class: "quiet" });
   const tools = element(
     "div",
     { class: "message-tools" },

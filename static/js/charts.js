@@ -7,7 +7,7 @@
 
 import { largestSize, numAllowedKeys } from "./arithmetic.js";
 import { onThemeChange, painted, plotlyScale, themed } from "./colours.js";
-import { element } from "./dom.js";
+import { arrow, element } from "./dom.js";
 import { number } from "./format.js";
 import { choice } from "./parts.js";
 import { CONFIG, baseLayout, loadPlotly } from "./plotly.js";
@@ -71,7 +71,6 @@ export function heatmap(host, first) {
   let scaleName = "linear";
   let cursor = null; // {row, column}: the cell under the pointer or the arrow keys
   let geometry = null;
-  let gone = false;
 
   const plot = element("div", { class: "heatmap-plot" });
   const mark = element("div", { class: "heatmap-mark", "aria-hidden": "true", hidden: true });
@@ -91,7 +90,7 @@ export function heatmap(host, first) {
   const scales = ["linear", "logarithmic"].map((name) => [name, name]);
   const scale = choice("Colour scale", "heatmap-scale", scales, scaleName, (name) => {
     scaleName = name;
-    redraw();
+    life.redraw();
   });
   host.append(scale, frame, said, key);
 
@@ -130,25 +129,24 @@ export function heatmap(host, first) {
   }
 
   function walk(event) {
-    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
     const from = cursor ?? selectedCell() ?? { row: 0, column: 0 };
-    if (event.key in moves) {
-      const [down, right] = moves[event.key];
+    const moved = arrow(event);
+    if (moved) {
+      const [right, down] = moved;
       const within = (value, size) => Math.max(0, Math.min(size - 1, value));
       point({ row: within(from.row + down, spec.queries.length), column: within(from.column + right, spec.keys.length) });
-    } else if (event.key === "Enter" || event.key === " ") choose(from);
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
+    } else if (event.key === "Enter" || event.key === " ") {
+      choose(from);
+      event.preventDefault();
+      event.stopPropagation();
+    }
   }
 
   function choose({ row, column }) {
     if (!forbidden(row, column)) spec.onCell(spec.queries[row].position, spec.keys[column].position);
   }
 
-  async function redraw() {
-    const plotly = await loadPlotly();
-    if (gone || !host.isConnected) return;
+  async function draw(plotly) {
     const rows = spec.queries.length;
     const columns = spec.keys.length;
     const top = spec.top || 1; // zeros alone: any range will do
@@ -182,7 +180,6 @@ export function heatmap(host, first) {
       },
       CONFIG,
     );
-    if (gone) return;
     listen(plot, {
       plotly_click: ({ points: [{ x, y }] }) => choose({ row: y, column: x }),
       plotly_hover: ({ points: [{ x, y }] }) => point({ row: y, column: x }),
@@ -195,30 +192,24 @@ export function heatmap(host, first) {
     key.replaceChildren(legend("sequential", [logarithmic ? `${number(floor, 3)} or less` : "0", number(top, 3)], note));
     place(chosen, selectedCell());
     point(cursor);
-    plot.dataset.drawn = String(Number(plot.dataset.drawn ?? 0) + 1);
   }
 
-  const stop = follow(frame, redraw);
-  redraw();
+  const life = plotted(frame, plot, draw);
   return {
     update(next) {
       spec = next;
       cursor = null;
-      redraw();
+      life.redraw();
     },
-    destroy() {
-      gone = true;
-      stop();
-      window.Plotly?.purge(plot);
-    },
+    destroy: life.destroy,
   };
 }
 
-/** Plotly's own events of a plot, each with the one listener it has now. */
+/** Plotly's own events of a plot, each with the one listener it has now; a plot closed meanwhile has none. */
 function listen(plot, listeners) {
   for (const [name, listener] of Object.entries(listeners)) {
-    plot.removeAllListeners(name);
-    plot.on(name, listener);
+    plot.removeAllListeners?.(name);
+    plot.on?.(name, listener);
   }
 }
 
@@ -232,13 +223,10 @@ function plainTick(token) {
  */
 export function lines(host, first) {
   let spec = first;
-  let gone = false;
   const plot = element("div", { class: "lines-plot" });
   host.append(plot);
 
-  async function redraw() {
-    const plotly = await loadPlotly();
-    if (gone || !host.isConnected) return;
+  async function draw(plotly) {
     const { series, x, y, selected } = spec;
     const { axis, ...layout } = baseLayout(themed);
     const colours = [themed("model"), themed("service"), themed("ink-soft")];
@@ -262,24 +250,46 @@ export function lines(host, first) {
       },
       CONFIG,
     );
-    if (gone) return;
     listen(plot, { plotly_click: ({ points: [{ pointIndex }] }) => spec.onPoint?.(pointIndex) });
-    plot.dataset.drawn = String(Number(plot.dataset.drawn ?? 0) + 1);
   }
 
-  const stop = follow(host, redraw);
-  redraw();
+  const life = plotted(host, plot, draw);
   return {
     update(next) {
       spec = next;
-      redraw();
+      life.redraw();
     },
+    destroy: life.destroy,
+  };
+}
+
+/** `draw(plotly)` now, at every `redraw()`, and when the width of `host` or the theme changes. */
+function plotted(host, plot, draw) {
+  let gone = false;
+  async function redraw() {
+    const plotly = await loadPlotly();
+    if (gone || !host.isConnected) return;
+    await draw(plotly);
+    plot.dataset.drawn = String(Number(plot.dataset.drawn ?? 0) + 1);
+  }
+  const stop = follow(host, redraw);
+  redraw();
+  return {
+    redraw,
     destroy() {
       gone = true;
       stop();
       window.Plotly?.purge(plot);
     },
   };
+}
+
+/** The number of the cell of a canvas under the pointer, [column, row]. */
+function cellUnder(event, columns, rows) {
+  const box = event.target.getBoundingClientRect();
+  return [
+    Math.floor(((event.clientX - box.left) / box.width) * columns), Math.floor(((event.clientY - box.top) / box.height) * rows),
+  ];
 }
 
 /**
@@ -293,17 +303,13 @@ export function strip(values, { name, perRow = 64 } = {}) {
   const canvas = element("canvas", {
     class: "strip", tabindex: "0", role: "img", vars: { rows },
     "aria-label": `${name}: ${values.length} numbers between ${number(-range, 3)} and ${number(range, 3)}. Arrow keys walk.`,
-    onpointermove: (event) => {
-      const box = canvas.getBoundingClientRect();
-      const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
-      show(Math.floor(((event.clientY - box.top) / box.height) * rows) * columns + column);
+    onpointermove(event) {
+      const [column, row] = cellUnder(event, columns, rows);
+      show(row * columns + column);
     },
-    onkeydown: (event) => {
-      const move = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
-      if (move === undefined) return;
-      event.preventDefault();
-      event.stopPropagation();
-      show(at + move);
+    onkeydown(event) {
+      const moved = arrow(event);
+      if (moved) show(at + moved[0] + moved[1] * columns);
     },
   });
   const said = element("output", { class: "strip-said" });
@@ -332,16 +338,10 @@ export function headGrid({ values, layers, heads, range, scale = "sequential", s
   const canvas = element("canvas", {
     class: "head-grid", tabindex: "0", role: "img", "data-focus": "head-grid", vars: { layers, heads },
     "aria-label": `${name}, ${layers} layers across and ${heads} heads down. Arrow keys choose layer and head; now layer ${selected.layer}, head ${selected.head}.`,
-    onclick: (event) => {
-      const box = canvas.getBoundingClientRect();
-      pick(Math.floor(((event.clientX - box.left) / box.width) * layers), Math.floor(((event.clientY - box.top) / box.height) * heads));
-    },
-    onkeydown: (event) => {
-      const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
-      if (!move) return;
-      event.preventDefault();
-      event.stopPropagation();
-      pick(selected.layer + move[0], selected.head + move[1]);
+    onclick: (event) => pick(...cellUnder(event, layers, heads)),
+    onkeydown(event) {
+      const moved = arrow(event);
+      if (moved) pick(selected.layer + moved[0], selected.head + moved[1]);
     },
   });
   function pick(layer, head) {

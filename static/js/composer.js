@@ -1,7 +1,7 @@
 /** Where the prompt is written. Enter sends, Shift+Enter breaks the line, Escape stops; drafts survive a reload. */
 
 import * as conversation from "./conversation.js";
-import { element, setText } from "./dom.js";
+import { button, element, form, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { createSettings } from "./settings.js";
 import { get, subscribe } from "./store.js";
@@ -15,17 +15,13 @@ export function mountComposer(host, { samplingDefaults, maxTokens }) {
   });
   const problem = element("p", { class: "field-error", role: "alert" });
   const sendButton = element("button", { type: "submit", class: "primary send-button" }, icon("send"), "Send");
-  const stopButton = element(
-    "button", { type: "button", class: "send-button", hidden: true, onclick: stop }, icon("stop"), "Stop",
-  );
-  const form = element(
-    "form",
-    { class: "composer", novalidate: true, onsubmit: (event) => { event.preventDefault(); submit(); } },
+  const stopButton = button([icon("stop"), "Stop"], stop, { class: "send-button", hidden: true });
+  host.append(form(
+    submit, { class: "composer", novalidate: true },
     problem,
     field,
     element("div", { class: "composer-bar" }, settings.node, element("span", { class: "composer-send" }, stopButton, sendButton)),
-  );
-  host.append(form);
+  ));
 
   let draftKey = null;
   field.addEventListener("input", () => {

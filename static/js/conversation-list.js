@@ -3,8 +3,9 @@
 import * as api from "./api.js";
 import * as conversation from "./conversation.js";
 import { openDialog } from "./dialog.js";
-import { element, setText } from "./dom.js";
+import { button, element, setText } from "./dom.js";
 import { icon } from "./icons.js";
+import { link } from "./links.js";
 import { get, set, subscribe } from "./store.js";
 
 const SEARCH_WAIT_MS = 250;
@@ -15,13 +16,9 @@ export function mountConversationList(host, { onOpen, onNew }) {
   const search = element("input", { type: "search", placeholder: "Search", "aria-label": "Search conversations" });
   const state = element("p", { class: "soft rail-state", role: "status" });
   const groups = element("div", { class: "rail-groups" });
-  const more = element("button", { type: "button", class: "quiet", hidden: true, onclick: () => load({ append: true }) }, "Show more");
+  const more = button("Show more", () => load({ append: true }), { class: "quiet", hidden: true });
   host.append(
-    element(
-      "a",
-      { class: "button new-chat", href: "/", onclick: (event) => { event.preventDefault(); conversation.startNew(); onOpen(); onNew(); } },
-      icon("plus"), "New conversation",
-    ),
+    link("/", () => { conversation.startNew(); onOpen(); onNew(); }, { class: "button new-chat" }, icon("plus"), "New conversation"),
     search, state, groups, more,
     element("a", { class: "rail-foot", href: "/open" }, "Open a trace file"),
   );
@@ -91,9 +88,9 @@ function row(item, isCurrent, { onOpen, load }) {
     element(
       "div",
       { class: "menu" },
-      element("button", { type: "button", class: "quiet", onclick: () => rename(item, load) }, "Rename"),
+      button("Rename", () => rename(item, load), { class: "quiet" }),
       element("a", { class: "button quiet", href: api.exportAddress(item.id), download: "" }, "Export"),
-      element("button", { type: "button", class: "quiet", onclick: () => remove(item, load) }, "Delete"),
+      button("Delete", () => remove(item, load), { class: "quiet" }),
     ),
   );
   menu.querySelector(".menu").addEventListener("click", () => {
@@ -110,19 +107,7 @@ function row(item, isCurrent, { onOpen, load }) {
   return element(
     "li",
     { class: "rail-row" },
-    element(
-      "a",
-      {
-        href: `/c/${item.id}`, dir: "auto", title, "aria-current": isCurrent && "page",
-        onclick: (event) => {
-          if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-          event.preventDefault();
-          conversation.open(item.id);
-          onOpen();
-        },
-      },
-      title,
-    ),
+    link(`/c/${item.id}`, () => { conversation.open(item.id); onOpen(); }, { dir: "auto", title, "aria-current": isCurrent && "page" }, title),
     menu,
   );
 }

@@ -1,6 +1,6 @@
 /** A dialog that asks for one thing, made when it is needed. */
 
-import { element, setText } from "./dom.js";
+import { button, element, form, setText } from "./dom.js";
 
 /**
  * Open a dialog with `body` and a button for `action`; without one it can only be closed. `run()` does it: when that
@@ -8,28 +8,23 @@ import { element, setText } from "./dom.js";
  */
 export function openDialog({ heading, body, action, danger = false, run }) {
   const problem = element("p", { class: "field-error", role: "alert" });
-  const close = element("button", { type: "button", onclick: () => dialog.close() }, action ? "Cancel" : "Close");
-  const form = element(
-    "form",
-    {
-      method: "dialog",
-      onsubmit: async (event) => {
-        event.preventDefault();
-        try {
-          await run?.();
-          dialog.close();
-        } catch (error) {
-          setText(problem, error.message);
-        }
-      },
-    },
+  const act = async () => {
+    try {
+      await run?.();
+      dialog.close();
+    } catch (error) {
+      setText(problem, error.message);
+    }
+  };
+  const dialog = element("dialog", { "aria-label": heading, onclose: () => dialog.remove() }, form(
+    act, {},
     element("h2", {}, heading), body, problem,
     element(
       "div", { class: "dialog-actions" },
-      close, action && element("button", { type: "submit", class: danger ? "danger" : "primary" }, action),
+      button(action ? "Cancel" : "Close", () => dialog.close()),
+      action && element("button", { type: "submit", class: danger ? "danger" : "primary" }, action),
     ),
-  );
-  const dialog = element("dialog", { "aria-label": heading, onclose: () => dialog.remove() }, form);
+  ));
   document.body.append(dialog);
   dialog.showModal();
 }

@@ -23,6 +23,35 @@ export function button(title, onclick, attributes = {}) {
   return element("button", { type: "button", onclick, ...attributes }, title);
 }
 
+/** A form whose Enter key and submit button call `submit()`; the page stays. */
+export function form(submit, attributes, ...children) {
+  return element("form", {
+    ...attributes,
+    onsubmit(event) {
+      event.preventDefault();
+      submit();
+    },
+  }, ...children);
+}
+
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+/** An arrow key as [right, down], which then does nothing else on the page; undefined for any other key. */
+export function arrow(event) {
+  const moved = ARROWS[event.key];
+  if (moved) {
+    event.preventDefault();
+    event.stopPropagation();
+  }
+  return moved;
+}
+
+/** An attribute's value while it holds, else no such attribute. */
+export function mark(node, name, value) {
+  if (value) node.setAttribute(name, value);
+  else node.removeAttribute(name);
+}
+
 /**
  * Put `nodes` in the place of what `host` holds, as one change, keeping what a reader has set in the old content: the
  * focus (by `data-focus`), opened folds (by `data-fold`) and scrolled boxes (by `data-scroll`).

@@ -1,7 +1,7 @@
 /** Thumbs up or down for an answer, with a comment for whoever runs the service. */
 
 import { putFeedback } from "./api.js";
-import { element, setText } from "./dom.js";
+import { element, form, setText } from "./dom.js";
 import { iconButton } from "./icons.js";
 
 export function createFeedback(record) {
@@ -9,12 +9,9 @@ export function createFeedback(record) {
   const bad = iconButton("bad", "Bad answer", { "aria-pressed": "false", onclick: () => rate(-1) });
   const comment = element("input", { type: "text", maxlength: 2000, "aria-label": "Comment", placeholder: "What was good or bad about it? (optional)" });
   const state = element("span", { role: "status", class: "soft" });
-  const node = element(
-    "form",
-    { class: "feedback", hidden: true, onsubmit: (event) => { event.preventDefault(); save(chosen); } },
-    comment,
-    element("button", { type: "submit" }, "Send comment"),
-    state,
+  const node = form(
+    () => save(chosen), { class: "feedback", hidden: true },
+    comment, element("button", { type: "submit" }, "Send comment"), state,
   );
 
   let chosen = null; // the rating that a comment goes with, whether or not it could be saved yet

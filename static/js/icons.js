@@ -1,6 +1,6 @@
 /** Line icons of 16 units that take the colour of the text around them. */
 
-import { element } from "./dom.js";
+import { button, shape } from "./dom.js";
 
 const ICONS = {
   back: "M10 3 5 8l5 5",
@@ -23,26 +23,13 @@ const ICONS = {
   theme: "M8 2a6 6 0 1 0 0 12zM8 2v12a6 6 0 0 0 0-12",
 };
 
-const SVG = "http://www.w3.org/2000/svg";
-
 /** The button around an icon carries its name; the icon itself is not read out. */
 export function icon(name) {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", "0 0 16 16");
-  svg.setAttribute("class", `icon icon-${name}`);
-  svg.setAttribute("aria-hidden", "true");
-  const path = document.createElementNS(SVG, "path");
-  path.setAttribute("d", ICONS[name]);
-  svg.append(path);
-  return svg;
+  return shape("svg", { viewBox: "0 0 16 16", class: `icon icon-${name}`, "aria-hidden": "true" }, shape("path", { d: ICONS[name] }));
 }
 
 /** A button that shows an icon and is named for those who do not see it. */
 export function iconButton(name, label, properties = {}) {
   const { class: more = "", ...rest } = properties;
-  return element(
-    "button",
-    { type: "button", class: `icon-button ${more}`.trim(), "aria-label": label, title: label, ...rest },
-    icon(name),
-  );
+  return button(icon(name), null, { class: `icon-button ${more}`.trim(), "aria-label": label, title: label, ...rest });
 }

@@ -4,8 +4,9 @@
  */
 
 import { isSet, toggle } from "./breakpoints.js";
-import { element, setText } from "./dom.js";
+import { arrow, element, mark, setText } from "./dom.js";
 import { count, number } from "./format.js";
+import { link } from "./links.js";
 import { isActive } from "./record.js";
 import { select } from "./selection.js";
 import { get, subscribe } from "./store.js";
@@ -37,45 +38,38 @@ export function mountJourneyMap(host, catalogue, { onSelect }) {
 
   function station(stage) {
     const time = element("span", { class: "station-time" });
-    const link = element(
-      "a",
+    const node = link(
+      `#stage=${stage.slug}`, () => { select({ stage: stage.slug }); onSelect(); },
       {
-        class: "station", href: `#stage=${stage.slug}`, title: stage.title, tabindex: -1,
+        class: "station", title: stage.title, tabindex: -1,
         "data-slug": stage.slug, "data-world": stage.world, "data-state": "waiting",
-        onclick: (event) => {
-          if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-          event.preventDefault();
-          select({ stage: stage.slug });
-          onSelect();
-        },
       },
       element("span", { class: "station-mark", "data-world": stage.world }, stage.number ?? "R"),
       time,
     );
-    stations.set(stage.slug, { link, time, stage });
-    return link;
+    stations.set(stage.slug, { node, time, stage });
+    return node;
   }
 
   host.addEventListener("keydown", (event) => {
-    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     const slug = event.target.dataset?.slug;
-    if (slug !== undefined && event.key === "b") toggle(slug);
-    if (by === undefined || slug === undefined) return;
-    event.preventDefault();
-    const next = catalogue[catalogue.findIndex((stage) => stage.slug === slug) + by];
-    if (next === undefined) return;
+    if (slug === undefined) return;
+    if (event.key === "b") toggle(slug);
+    const moved = arrow(event);
+    const next = moved && catalogue[catalogue.findIndex((stage) => stage.slug === slug) + moved[0] + moved[1]];
+    if (!next) return;
     select({ stage: next.slug });
-    stations.get(next.slug).link.focus();
+    stations.get(next.slug).node.focus();
   });
 
   let selected = null;
   subscribe(["selection"], ({ selection }) => {
     if (selection.stage === selected) return;
-    if (selected !== null) mark(stations.get(selected).link, false);
+    if (selected !== null) setCurrent(stations.get(selected).node, false);
     selected = selection.stage;
-    const { link } = stations.get(selected);
-    mark(link, true);
-    scrollIntoLine(line, link);
+    const { node } = stations.get(selected);
+    setCurrent(node, true);
+    scrollIntoLine(line, node);
   });
 
   host.addEventListener("contextmenu", (event) => {
@@ -87,14 +81,14 @@ export function mountJourneyMap(host, catalogue, { onSelect }) {
 
   subscribe(["stages", "response", "breakpoints"], ({ stages, response }) => {
     const running = runningStage(catalogue, stages, response);
-    for (const { link, time, stage } of stations.values()) {
+    for (const { node, time, stage } of stations.values()) {
       const report = stages.get(stage.slug);
       const state = stateOf(stage.slug, report, stage === running, response);
       const isBreakpoint = isSet(stage.slug);
-      if (link.dataset.state !== state || link.hasAttribute("data-breakpoint") !== isBreakpoint) {
-        link.dataset.state = state;
-        link.toggleAttribute("data-breakpoint", isBreakpoint);
-        link.setAttribute("aria-label", `${stage.number ?? ""} ${stage.title}, ${stage.world}, ${STATES[state]}${isBreakpoint ? ", breakpoint" : ""}`.trim());
+      if (node.dataset.state !== state || node.hasAttribute("data-breakpoint") !== isBreakpoint) {
+        node.dataset.state = state;
+        node.toggleAttribute("data-breakpoint", isBreakpoint);
+        node.setAttribute("aria-label", `${stage.number ?? ""} ${stage.title}, ${stage.world}, ${STATES[state]}${isBreakpoint ? ", breakpoint" : ""}`.trim());
       }
       setText(time, report?.duration_ms ? brief(report.duration_ms) : "");
     }
@@ -124,16 +118,15 @@ function brief(ms) {
   return ms < 99.5 ? `${number(ms, 2)}${HAIR}ms` : `${number(ms / 1000, 2)}${HAIR}s`;
 }
 
-function mark(link, isSelected) {
-  if (isSelected) link.setAttribute("aria-current", "true");
-  else link.removeAttribute("aria-current");
-  link.tabIndex = isSelected ? 0 : -1;
+function setCurrent(node, isSelected) {
+  mark(node, "aria-current", isSelected && "true");
+  node.tabIndex = isSelected ? 0 : -1;
 }
 
 /** On a narrow screen the line scrolls sideways: bring the station to its middle without moving the page. */
-function scrollIntoLine(line, link) {
+function scrollIntoLine(line, node) {
   if (line.scrollWidth <= line.clientWidth) return;
-  const place = link.getBoundingClientRect();
+  const place = node.getBoundingClientRect();
   const frame = line.getBoundingClientRect();
   line.scrollLeft += place.left - frame.left - (frame.width - place.width) / 2;
 }

@@ -10,15 +10,20 @@ export function accountLink(name, text) {
   return element("a", { href: `/accounts/${name}/`, onpointerdown: here, onfocus: here }, text);
 }
 
-/** A link to the selection with `changes`; with a modifier key held it opens like any other link. */
-export function selectionLink(changes, attributes, ...children) {
+/** A link that calls `go()` in this page; with a modifier key held it opens like any other link. */
+export function link(href, go, attributes, ...children) {
   return element("a", {
-    href: toHash({ ...get().selection, page: null, ...changes }),
+    href,
     ...attributes,
     onclick(event) {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
-      select(changes);
+      go();
     },
   }, ...children);
+}
+
+/** A link to the selection with `changes`. */
+export function selectionLink(changes, attributes, ...children) {
+  return link(toHash({ ...get().selection, page: null, ...changes }), () => select(changes), attributes, ...children);
 }

@@ -1,7 +1,7 @@
 /** The pages beside the stages: a row of links, and the open page's module (pages/<name>.js), loaded when first opened. */
 
 import { contextOf, followState } from "./context.js";
-import { element } from "./dom.js";
+import { element, mark } from "./dom.js";
 import { selectionLink } from "./links.js";
 import { get } from "./store.js";
 
@@ -23,10 +23,7 @@ export function mountPages(host, catalogue, { again, ask }) {
   followState(() => {
     const state = get();
     const { page } = state.selection;
-    for (const [name, node] of links) {
-      if (name === page) node.setAttribute("aria-current", "page");
-      else node.removeAttribute("aria-current");
-    }
+    for (const [name, node] of links) mark(node, "aria-current", name === page && "page");
     panel.hidden = page === null;
     if (open?.page !== page || open.response !== state.response) {
       open?.life?.destroy?.();

@@ -33,9 +33,9 @@ export function formula(...children) {
 }
 
 /** Pairs of a name and what it is; pairs without a value are left out. */
-export function facts(pairs) {
+export function facts(pairs, kind = "facts") {
   return element(
-    "dl", { class: "facts" },
+    "dl", { class: kind },
     pairs.filter(([, value]) => value !== null && value !== undefined)
       .map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
   );

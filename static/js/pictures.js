@@ -6,7 +6,7 @@
  * that is made once and then only updated.
  */
 
-import { element, swap } from "./dom.js";
+import { button, element, swap } from "./dom.js";
 import { fold, note } from "./parts.js";
 import { isActive } from "./record.js";
 
@@ -97,7 +97,7 @@ export function followViews(queries, show) {
         "p", { class: "view-failed", role: "status" },
         error.isFinal ? error.message : [
           `This could not be read: ${error.message.replace(/[.]$/, "")}. `,
-          element("button", { type: "button", onclick: again }, "Try again"),
+          button("Try again", again),
         ],
       );
       host.append(failure);

@@ -3,7 +3,7 @@
  * begins with what this browser used last, without instructions.
  */
 
-import { element, setText } from "./dom.js";
+import { button, element, mark, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { subscribe } from "./store.js";
 import { read, write } from "./stored.js";
@@ -55,7 +55,7 @@ export function createSettings({ defaults, maxTokens }) {
     element("div", { class: "setting wide" }, element("label", { for: "setting-instructions" }, "Instructions for this conversation (system prompt)"), instructions),
     [...rows.values()].map(({ node }) => node),
     element("div", { class: "setting wide" }, element("label", { for: "setting-stop" }, "Stop strings, one a line"), stop, stopError),
-    element("button", { type: "button", class: "quiet", onclick: reset }, "Back to the defaults"),
+    button("Back to the defaults", reset, { class: "quiet" }),
   );
   const node = element(
     "details", { class: "settings" }, element("summary", { title: "Settings of the next answer" }, icon("settings"), summary), panel,
@@ -162,8 +162,7 @@ function createRow({ name, label, help, step, empty }, changed) {
   const mayBeEmpty = empty !== undefined;
   const report = (message) => {
     setText(error, message ?? "");
-    if (message) input.setAttribute("aria-invalid", "true");
-    else input.removeAttribute("aria-invalid");
+    mark(input, "aria-invalid", message && "true");
   };
   const fault = () => {
     const isEmpty = input.value === "" && !input.validity.badInput;

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { openDialog } from "./dialog.js";
-import { element, setText } from "./dom.js";
+import { button, element, setText } from "./dom.js";
 import { sourceOf } from "./source.js";
 import { writeTrace } from "./trace-file.js";
 
@@ -17,10 +17,10 @@ export function openShare(record, { mayShare }) {
 function linkPart(record) {
   const address = element("input", { type: "text", readonly: true, "aria-label": "Link to this trace", hidden: true });
   const state = element("p", { class: "soft", role: "status" }, "Looking whether there is a link.");
-  const button = (label, run, kind) => element("button", { type: "button", class: kind, onclick: () => attempt(run) }, label);
-  const make = button("Make a link", async () => show(await api.makeShare(record.id)), "primary");
-  const copy = button("Copy the link", copyLink);
-  const remove = button("Take the link back", async () => {
+  const action = (title, run, kind) => button(title, () => attempt(run), { class: kind });
+  const make = action("Make a link", async () => show(await api.makeShare(record.id)), "primary");
+  const copy = action("Copy the link", copyLink);
+  const remove = action("Take the link back", async () => {
     await api.takeBackShare(record.id);
     show({ path: null });
   }, "danger");
@@ -71,6 +71,6 @@ function filePart(record) {
   return element(
     "section", {},
     element("p", {}, "A file holds the same, and those pictures that you have opened. ", element("a", { href: "/open", target: "_blank", rel: "noopener" }, "This page"), " opens it again, without the service."),
-    state, element("div", { class: "share-actions" }, element("button", { type: "button", onclick: save, disabled: sourceOf(record).address === null }, "Save as a file")),
+    state, element("div", { class: "share-actions" }, button("Save as a file", save, { disabled: sourceOf(record).address === null })),
   );
 }

@@ -11,8 +11,9 @@ import { element, setText } from "./dom.js";
 import { duration, number, plural } from "./format.js";
 import { iconButton } from "./icons.js";
 import { selectionLink } from "./links.js";
-import { isActive } from "./record.js";
+import { facts } from "./parts.js";
 import { createPickers } from "./pickers.js";
+import { isActive } from "./record.js";
 import { get } from "./store.js";
 import { select } from "./selection.js";
 import { onSwipe } from "./swipe.js";
@@ -58,9 +59,9 @@ function createFrame(stage, catalogue) {
   const parts = {
     sentence: element("p", { class: "stage-sentence", dir: "auto" }),
     state: element("p", { class: "stage-state" }),
-    input: element("dd", { dir: "auto" }),
-    operation: element("dd", { dir: "auto" }),
-    output: element("dd", { dir: "auto" }),
+    input: element("div", { dir: "auto" }),
+    operation: element("div", { dir: "auto" }),
+    output: element("div", { dir: "auto" }),
     scope: element("p", { class: "stage-scope" }),
     time: element("span", { class: "stage-time" }),
     provenance: element("span", { class: "stage-provenance" }),
@@ -83,13 +84,13 @@ function createFrame(stage, catalogue) {
     parts.sentence,
     parts.state,
     parts.scope,
-    flow(parts),
+    facts([["in", parts.input], ["operation", parts.operation], ["out", parts.output]], "stage-flow"),
     element("p", { class: "stage-meta" }, parts.time, parts.provenance),
     pickers.node,
     parts.picture,
     parts.reading,
     fold,
-    facts(stage),
+    foot(stage),
     next && selectionLink({ stage: next.slug }, { class: "button stage-next" }, `Next: ${next.title} →`),
   );
   let module = null;
@@ -218,30 +219,12 @@ function heading(stage, previous, next, hold) {
   );
 }
 
-function flow({ input, operation, output }) {
-  return element(
-    "dl",
-    { class: "stage-flow" },
-    element("div", {}, element("dt", {}, "in"), input),
-    element("div", {}, element("dt", {}, "operation"), operation),
-    element("div", {}, element("dt", {}, "out"), output),
-  );
-}
-
-function facts(stage) {
-  const row = (name, value) => element("div", {}, element("dt", {}, name), element("dd", {}, value));
+function foot({ not_shown: notShown, concept, subject, failures, metric }) {
   return element(
     "footer",
     { class: "stage-facts" },
-    element("p", { class: "stage-not-shown" }, element("strong", {}, "What this does not show. "), stage.not_shown),
-    element(
-      "dl",
-      {},
-      row("Concept", stage.concept),
-      row("Field", stage.subject),
-      row("Can fail by", stage.failures.join("; ")),
-      row("Metric", stage.metric),
-    ),
+    element("p", { class: "stage-not-shown" }, element("strong", {}, "What this does not show. "), notShown),
+    facts([["Concept", concept], ["Field", subject], ["Can fail by", failures.join("; ")], ["Metric", metric]], null),
   );
 }
 

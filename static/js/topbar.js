@@ -1,6 +1,6 @@
 /** The bar above everything: connection, limit, account, theme; and, on a narrow screen, the two panes' tabs. */
 
-import { element, setText } from "./dom.js";
+import { button, element, setText } from "./dom.js";
 import { count, wait } from "./format.js";
 import { iconButton } from "./icons.js";
 import { accountLink } from "./links.js";
@@ -94,7 +94,7 @@ export function mountPaneTabs(host, app) {
   const tabs = new Map(
     Object.entries(names).map(([pane, name]) => [
       pane,
-      element("button", { type: "button", role: "tab", id: `tab-${pane}`, "aria-controls": controls[pane], onclick: () => show(pane) }, name),
+      button(name, () => show(pane), { role: "tab", id: `tab-${pane}`, "aria-controls": controls[pane] }),
     ]),
   );
   host.append(...tabs.values());
