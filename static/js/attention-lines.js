@@ -3,9 +3,9 @@
 import { element, shape } from "./dom.js";
 import { percent, plural } from "./format.js";
 import { chosenKey, keyChip, shownKeys } from "./keys.js";
-import { note, quantity, sum, tokenAt } from "./parts.js";
+import { note, quantity, sum } from "./parts.js";
 import { numPositions } from "./selection.js";
-import { chip } from "./tokens.js";
+import { chip, tokenAt } from "./tokens.js";
 
 const MOST = 20; // rows a side
 const WIDEST_PX = 9;

@@ -3,7 +3,6 @@
 import { element } from "./dom.js";
 import { number } from "./format.js";
 import { page } from "./page-data.js";
-import * as pictures from "./pictures.js";
 
 export { entropy, norm, softmax, sum, sumOfSizes } from "./arithmetic.js";
 
@@ -46,7 +45,7 @@ export function facts(pairs, kind = "facts") {
  * cell of a row is its header. A row is a list of cells, or `{cells, class, selected}`.
  */
 export function table({ name, caption, columns, rows }) {
-  const kinds = columns.map((title) => (title.numeric || title.startsWith?.("#") ? "number" : null));
+  const kinds = columns.map((title) => (title.startsWith("#") ? "number" : null));
   const body = rows.map((row) => {
     const { cells, ...attributes } = Array.isArray(row) ? { cells: row } : row;
     return element(
@@ -64,7 +63,7 @@ export function table({ name, caption, columns, rows }) {
       element(
         "table", { "data-table": name, "aria-label": caption },
         element("thead", {}, element("tr", {}, columns.map((title, index) =>
-          element("th", { scope: "col", class: kinds[index] }, title.title ?? title.replace("#", ""))))),
+          element("th", { scope: "col", class: kinds[index] }, title.replace("#", ""))))),
         element("tbody", {}, body),
       ),
     ),
@@ -139,11 +138,3 @@ export function check(name, good, said, yes = "they agree", no = "they differ") 
     said, element("strong", {}, good ? ` ✓ ${yes}` : ` ✗ ${no}`),
   );
 }
-
-// ------------------------------------------------------------------------------------------------ old names
-
-export { tokenAt, tokensBetween } from "./tokens.js";
-export const fromContext = (host, context, depends, nodes) => pictures.fromContext(depends, nodes)(host, context);
-export const fromViews = (host, context, queries, nodes) => pictures.fromViews(queries, nodes)(host, context);
-export const followViews = (host, context, queries, show) => pictures.followViews(queries, show)(host, context);
-export const sections = (host, context, makers) => pictures.sections(makers)(host, context);

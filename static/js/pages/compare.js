@@ -7,7 +7,8 @@ import { createAnswerPicker } from "../answer-picker.js";
 import { getResponse } from "../api.js";
 import { element } from "../dom.js";
 import { count, number, percent, plural } from "../format.js";
-import { bar, facts, fromContext, heading, note, quantity, sum, table } from "../parts.js";
+import { bar, facts, heading, note, quantity, sum, table } from "../parts.js";
+import { fromContext } from "../pictures.js";
 import { wholePrompt } from "../prompt-tokens.js";
 import { isActive } from "../record.js";
 import { adopt, loadJourney, touch } from "../responses.js";
@@ -27,7 +28,7 @@ export function draw(host, context) {
   }
   host.append(body);
   const both = () => ({ ...latest, b: here(latest) ?? fetched });
-  const life = fromContext(body, both(), depends, nodes);
+  const life = fromContext(depends, nodes)(body, both());
   const redraw = () => life.update(both());
   const stop = subscribe(["records"], redraw);
 
@@ -65,7 +66,7 @@ export function draw(host, context) {
       redraw();
       load();
     },
-    destroy: () => (stop(), host.replaceChildren()),
+    destroy: stop,
   };
 }
 
@@ -193,7 +194,7 @@ function meanProbability(steps) {
 
 // ------------------------------------------------------------------------------------------------ tables
 
-const SIDES = [{ title: "" }, { title: "A" }, { title: "B" }];
+const SIDES = ["", "A", "B"];
 
 function askedTable({ one, other, promptParting, asked }) {
   const prompt = ({ tokens, numPromptTokens }) => {
@@ -240,7 +241,7 @@ function candidatesTable({ one, other, keyOf }, place) {
   };
   return table({
     name: "candidates", caption: "The model's probability for each; ✓ marks the token that stands there",
-    columns: [{ title: "token" }, { title: "A" }, { title: "B" }],
+    columns: ["token", "A", "B"],
     rows: [...rows].map((row) => [chip(named(row[1].id, { [row[1].id]: row[1].text })), cell(row, "a", a), cell(row, "b", b)]),
   });
 }
@@ -251,7 +252,7 @@ function stepsTable(context, { one, other, keyOf, parting }, chosen) {
   const cell = (step) => step && [tokenOf(step), " ", percent(probability(step)), step.given ? " given" : ""];
   return table({
     name: "compare", caption: "Both answers, around the chosen step",
-    columns: [{ title: "step" }, { title: "A" }, { title: "B" }, { title: "" }],
+    columns: ["step", "A", "B", ""],
     rows: aroundStep(longest, chosen).map(({ step }) => ({
       selected: step === chosen,
       cells: [

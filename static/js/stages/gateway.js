@@ -12,7 +12,7 @@ function limitOf({ checks }) {
 }
 
 function standing({ remaining, limit, resets_in_s: resets }) {
-  return [quantity("remaining", remaining, count), ` of ${count(limit)}`, resets && `; more in ${wait(resets)}`];
+  return [quantity("remaining", remaining, count), ` of ${count(limit)}`, resets ? `; more in ${wait(resets)}` : null];
 }
 
 export function sentence({ report: { data, duration_ms: took } }) {

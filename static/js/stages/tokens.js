@@ -1,8 +1,9 @@
 /** Stage 6: the split of the prompt, with blanks and split characters visible, and the merges that led there. */
 
-import { element, setText } from "../dom.js";
+import { button, element, setText } from "../dom.js";
 import { count, plural, short } from "../format.js";
-import { agrees, facts, fold, fromContext, fromViews, heading, note, quantity, sections, table } from "../parts.js";
+import { agrees, facts, field, fold, heading, note, quantity, table } from "../parts.js";
+import { fromReport, fromViews, sections } from "../pictures.js";
 import { chip, chips, joinedText, label } from "../tokens.js";
 
 export const uses = [];
@@ -15,49 +16,42 @@ export function sentence({ report: { data } }) {
 
 const pieces = ({ tokens, report }) => tokens.slice(0, report.data.pieces.length);
 
-export function draw(host, context) {
-  return sections(host, context, { pieces: drawPieces, models: drawModels, rest: drawRest });
-}
-
-function drawPieces(host, context) {
-  return fromContext(host, context, ({ report }) => [report], (now) => {
-    const { data } = now.report;
-    const shown = pieces(now);
-    const [from, to] = data.user_span;
-    const kinds = new Map();
-    for (const { kind } of shown) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
-    return [
-      facts([
-        ["tokens", quantity("num_tokens", data.num_tokens, count)],
-        ["characters", quantity("num_characters", data.num_characters, count)],
-        ["bytes", quantity("num_bytes", data.num_bytes, count)],
-        ["characters per token", quantity("characters_per_token", data.num_characters / data.num_tokens, short)],
+const split = fromReport((data, now) => {
+  const shown = pieces(now);
+  const [from, to] = data.user_span;
+  const kinds = new Map();
+  for (const { kind } of shown) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  return [
+    facts([
+      ["tokens", field(data, "num_tokens", count)],
+      ["characters", field(data, "num_characters", count)],
+      ["bytes", field(data, "num_bytes", count)],
+      ["characters per token", quantity("characters_per_token", data.num_characters / data.num_tokens, short)],
+    ]),
+    heading("Your text"),
+    chips(shown.slice(from, to)),
+    heading(`The whole prompt${shown.length < data.num_tokens ? `: its first ${count(shown.length)} tokens` : ""}`),
+    chips(shown),
+    note("· is a space, ↵ a new line, ⇥ a tab; joined chips are pieces of one character. What you copy is the real text."),
+    table({
+      name: "kinds", caption: "Kinds of token",
+      columns: ["kind", "#tokens"],
+      rows: [...kinds].map(([kind, size]) => [
+        element("span", { class: "token", "data-kind": kind }, kind), quantity(`kind-${kind}`, size, count),
       ]),
-      heading("Your text"),
-      chips(shown.slice(from, to)),
-      heading(`The whole prompt${shown.length < data.num_tokens ? `: its first ${count(shown.length)} tokens` : ""}`),
-      chips(shown),
-      note("· is a space, ↵ a new line, ⇥ a tab; joined chips are pieces of one character. What you copy is the real text."),
-      table({
-        name: "kinds", caption: "Kinds of token",
-        columns: [{ title: "kind" }, { title: "tokens", numeric: true }],
-        rows: [...kinds].map(([kind, size]) => [
-          element("span", { class: "token", "data-kind": kind }, kind), quantity(`kind-${kind}`, size, count),
-        ]),
-      }),
-      data.merges.length > 0 && [
-        heading("The merges behind your words"),
-        note("The tokenizer starts from single bytes and joins neighbouring pieces, the most frequent pair of its training first."),
-        merges("merges", data.merges),
-      ],
-    ];
-  });
-}
+    }),
+    data.merges.length > 0 && [
+      heading("The merges behind your words"),
+      note("The tokenizer starts from single bytes and joins neighbouring pieces, the most frequent pair of its training first."),
+      merges("merges", data.merges),
+    ],
+  ];
+});
 
 /** The user's text as every loaded model would split it, where there are several. */
-function drawModels(host, context) {
-  const query = ({ models }) => models.length > 1 && Object.fromEntries(models.map(({ name }) => [name, ["message_tokens", { model: name }]]));
-  return fromViews(host, context, query, (views) => [
+const models = fromViews(
+  ({ models: loaded }) => loaded.length > 1 && Object.fromEntries(loaded.map(({ name }) => [name, ["message_tokens", { model: name }]])),
+  (views) => [
     heading("Your text by itself, as each model loaded here would split it"),
     element("div", { class: "columns" }, Object.entries(views).map(([name, { info }]) => element(
       "div", { class: "lines", "data-model": name }, element("strong", {}, name),
@@ -71,8 +65,8 @@ function drawModels(host, context) {
       info.left_out && note(`It has no tokens for ${info.left_out}, and would read the text without.`),
     ))),
     note("A number of tokens says nothing without its tokenizer: each model reads ids of its own vocabulary only."),
-  ]);
-}
+  ],
+);
 
 function merges(name, all) {
   return [
@@ -88,18 +82,18 @@ function drawRest(host, context) {
   let latest = context;
   let from = first;
   host.hidden = first >= length;
-  if (host.hidden) return { update() {}, destroy: () => host.replaceChildren() };
+  if (host.hidden) return { update() {}, destroy() {} };
   const said = element("span", { role: "status" });
-  const turn = (title, by) => element("button", { type: "button", onclick: () => { from += by; show(); } }, title);
+  const turn = (title, by) => button(title, () => { from += by; show(); });
   const [back, forward] = [turn("Earlier", -PAGE), turn("Later", PAGE)];
   const picture = element("div", { class: "stage-picture" });
   host.append(heading("Its later tokens"), element("p", {}, back, " ", said, " ", forward), picture);
 
-  const life = fromViews(picture, context, ({ steps }) => steps.length > 0 && { page: ["tokens", bounds()] }, ({ page: { info } }) => [
+  const life = fromViews(({ steps }) => steps.length > 0 && { page: ["tokens", bounds()] }, ({ page: { info } }) => [
     chips(info.pieces),
     info.merges.length > 0 && [heading("The merges behind these words"), merges("later-merges", info.merges)],
     info.num_merges > info.merges.length && note(`The first ${count(info.merges.length)} of ${plural(info.num_merges, "merge")}.`),
-  ]);
+  ])(picture, context);
 
   function bounds() {
     return { position_from: from, position_to: Math.min(length, from + PAGE) };
@@ -119,7 +113,7 @@ function drawRest(host, context) {
       latest = next;
       life.update(next);
     },
-    destroy: () => (life.destroy(), host.replaceChildren()),
+    destroy: life.destroy,
   };
 }
 
@@ -128,17 +122,16 @@ function merge([left, right, merged]) {
   return element("li", {}, piece(left), " + ", piece(right), " → ", piece(merged));
 }
 
-export function arithmetic(host, context) {
-  return fromContext(host, context, ({ report }) => [report], (now) => {
-    const { data } = now.report;
-    const shown = pieces(now);
-    if (shown.length < data.num_tokens) return note("Only the first tokens of this long prompt are here, so the counts cannot be checked.");
-    const whole = joinedText(shown);
-    return [
-      note("Put back together, the tokens must give the text, character by character and byte by byte:"),
-      agrees("num_characters", [...whole].length, data.num_characters, { title: "characters", format: count }),
-      agrees("num_bytes", new TextEncoder().encode(whole).length, data.num_bytes, { title: "bytes", format: count }),
-      agrees("num_tokens", shown.length, data.num_tokens, { title: "tokens", format: count }),
-    ];
-  });
-}
+export const draw = sections({ pieces: split, models, rest: drawRest });
+
+export const arithmetic = fromReport((data, now) => {
+  const shown = pieces(now);
+  if (shown.length < data.num_tokens) return note("Only the first tokens of this long prompt are here, so the counts cannot be checked.");
+  const whole = joinedText(shown);
+  return [
+    note("Put back together, the tokens must give the text, character by character and byte by byte:"),
+    agrees("num_characters", [...whole].length, data.num_characters, { title: "characters", format: count }),
+    agrees("num_bytes", new TextEncoder().encode(whole).length, data.num_bytes, { title: "bytes", format: count }),
+    agrees("num_tokens", shown.length, data.num_tokens, { title: "tokens", format: count }),
+  ];
+});
