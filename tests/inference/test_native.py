@@ -95,9 +95,9 @@ def test_without_a_compiler_the_kernels_of_torch_remain(
 
 def test_what_the_processor_lacks_is_said(monkeypatch: pytest.MonkeyPatch, nothing_compiled: Path) -> None:
     source = nothing_compiled / "packed_products.c"
-    source.write_text("#error the processor has no AVX-512 VNNI\n")
+    source.write_text("#error the processor has neither AVX-512 VNNI nor AVX2\n")
     monkeypatch.setattr(compiled, "SOURCE", source)
-    with pytest.raises(NotCompiled, match=r"refused packed_products\.c: .*no AVX-512 VNNI"):
+    with pytest.raises(NotCompiled, match=r"refused packed_products\.c: .*neither AVX-512 VNNI nor AVX2"):
         products()
 
 
