@@ -123,7 +123,7 @@ function createFrame(stage, catalogue) {
     setText(parts.scope, scopeOf(report));
     setText(parts.time, timeOf(report));
     if (module === null) return;
-    const hasValues = report !== null;
+    const hasValues = report !== null && !lacksModel(context);
     parts.sentence.hidden = !hasValues;
     parts.reading.hidden = !hasValues || stage.reading === "";
     pickers.update(hasValues ? module.uses : [], context);
@@ -142,7 +142,7 @@ function createFrame(stage, catalogue) {
 
   /** The report speaks of the first step; a module that knows every step speaks of the selected one. */
   function ownOutput() {
-    return context.report === null ? null : (module?.output?.(context) ?? null);
+    return context.report === null || lacksModel(context) ? null : (module?.output?.(context) ?? null);
   }
 
   function draw() {
@@ -228,10 +228,17 @@ function foot({ not_shown: notShown, concept, subject, failures, metric }) {
   );
 }
 
+/** Whether a stage inside the model would have to speak of a model that no worker has loaded yet. */
+function lacksModel({ stage, model }) {
+  return stage.world === "model" && model === null;
+}
+
 /** What the frame says about a stage beside its values. */
-function stageState({ report, response, stages }, catalogue) {
+function stageState(context, catalogue) {
+  const { report, response, stages } = context;
   if (report?.outcome === "ended_here") return { name: "ended", text: response?.error?.message ?? "The request ended at this stage." };
   if (report?.outcome === "skipped") return { name: "skipped", text: "Skipped for this request." };
+  if (report !== null && lacksModel(context)) return { name: "waiting", text: "The model is still being loaded: its values come when it is there." };
   if (report !== null) return { name: "done", text: "" };
   if (response === null) return { name: "waiting", text: "Send a prompt, and this fills with its values." };
   if (isActive(response)) return { name: "waiting", text: "Not finished yet: its values come when it has run." };

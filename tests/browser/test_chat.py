@@ -56,6 +56,32 @@ def test_first_visit_says_what_will_be_seen_and_an_example_starts_it(site: Site,
     expect(page.locator(".rail-row > a")).to_have_text(["Tell me a political joke"])
 
 
+WITHOUT_MODELS = """
+  const parse = JSON.parse;
+  JSON.parse = (text) => {
+    const value = parse(text);
+    return value?.num_models ? { ...value, models: [] } : value;
+  };
+"""  # what the page was given, as it is while a worker starts
+
+
+def test_a_page_opened_before_a_model_is_loaded_says_so_and_fills_later(site: Site, open_page: Open) -> None:
+    page = open_page(site)
+    ask(page, "Hello")
+    await_end(page)
+
+    page.add_init_script(WITHOUT_MODELS)
+    page.route("**/page/models", lambda route: route.fulfill(json={"models": []}))
+    page.goto(re.sub("#.*", "", page.url) + "#stage=embeddings")
+    page.reload()
+    stage = page.locator("#stage-embeddings")
+    expect(stage.locator(".stage-state")).to_contain_text("still being loaded")
+    expect(stage.locator(".stage-sentence")).to_be_hidden()
+    page.unroute("**/page/models")
+    expect(stage).to_have_attribute("data-state", "done", timeout=30_000)
+    expect(stage.locator(".stage-sentence")).to_contain_text("one row of a table")
+
+
 def test_the_journey_fills_while_the_answer_comes(site: Site, open_page: Open) -> None:
     page = open_page(site)
     expect(page.locator(".station")).to_have_count(28)
