@@ -21,7 +21,7 @@ from benchmarks.main_thread import LONG_MS, Recording
 from benchmarks.quiet import Sample, Watch, watching
 from benchmarks.record import save, table
 from tests.service.site import ROOT, running_site
-from webtrace.published import MEDIA_TYPES, minified
+from webtrace.published import MINIFIERS, minified
 
 RESULTS = Path(__file__).parent / "results" / "page.json"
 RATE = 100  # tokens a second
@@ -59,7 +59,7 @@ def long_tasks(recordings: Sequence[Recording], watch: Watch) -> Figure:
 
 def own_assets() -> Figure:
     """Thousands of bytes of all scripts and style sheets that stand in static/, as they are sent, not compressed."""
-    files = [path for path in (ROOT / "static").rglob("*") if path.suffix in MEDIA_TYPES]
+    files = [path for path in (ROOT / "static").rglob("*") if path.suffix in MINIFIERS]
     size = sum(len(minified(path)) for path in files) / 1e3
     written = sum(path.stat().st_size for path in files) / 1e3
     note = f"{len(files)} files, {written:.0f} kB as written; a page loads those it shows"

@@ -1,5 +1,5 @@
 """The one refusal of everything that reads a checkpoint."""
 
 
-class UnsupportedCheckpoint(Exception):
+class UnsupportedCheckpoint(ValueError):
     """The file asks for something this decoder does not do; the message names the feature."""

@@ -28,7 +28,6 @@ SHOWN += ["residual_norm", "feed_forward", "logits", "probabilities"]
 
 def write_checkpoint(folder: Path) -> None:
     """A tiny random Gemma 3 whose tokens are bytes."""
-    write_tokenizer(folder)
     turned = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "rope_theta": 50000.0}
     model = make_model(
         "Gemma3",
@@ -42,6 +41,7 @@ def write_checkpoint(folder: Path) -> None:
         rope_parameters={"full_attention": turned, "sliding_attention": {"rope_type": "default", "rope_theta": 5e3}},
     )
     model.save_pretrained(folder)
+    write_tokenizer(folder)  # after it, for it writes a generation_config.json of its own
 
 
 def write_tokenizer(folder: Path) -> None:

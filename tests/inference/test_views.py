@@ -390,7 +390,7 @@ def test_queries_come_from_the_strings_of_a_url() -> None:
 @pytest.mark.parametrize(
     ("slug", "fields", "field", "message"),
     [
-        ("nonsense", {}, "slug", "must be one of tokens, embeddings"),
+        ("nonsense", {}, "slug", "must be one of tokens, message_tokens, embeddings"),
         ("softmax", {"layer": "x"}, "layer", "a whole number"),
         ("softmax", {"head": 1.5}, "head", "a whole number"),
         ("softmax", {"colour": 1}, "colour", "takes layer, head, position, step"),

@@ -11,7 +11,7 @@ from django.contrib.staticfiles import finders
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
-from webtrace.published import MEDIA_TYPES, minified, publish
+from webtrace.published import MINIFIERS, minified, publish
 from webtrace.static_files import StaticFilesMiddleware
 
 OURS = Path(__file__).parents[2] / "static"
@@ -33,7 +33,7 @@ def body(response: HttpResponse) -> bytes:
 
 
 def test_every_script_and_style_is_shorter_as_sent() -> None:
-    files = [path for path in OURS.rglob("*") if path.suffix in MEDIA_TYPES]
+    files = [path for path in OURS.rglob("*") if path.suffix in MINIFIERS]
     assert files
     assert [path for path in files if not 0 < len(minified(path)) < path.stat().st_size] == []
 

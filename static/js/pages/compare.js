@@ -22,7 +22,7 @@ const NOTHING = { record: null, conversation: null, problem: null };
 export function draw(host, context) {
   let latest = context;
   let fetched = { id: null, ...NOTHING }; // the answer of another conversation
-  const body = element("div", { class: "page-body" });
+  const body = element("div", { class: "stage-picture" });
   if (context.again !== null) {
     host.append(createAnswerPicker("Choose B among all your answers", (id) => latest.select({ with: id, response: latest.response?.id ?? null })));
   }
