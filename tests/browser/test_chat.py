@@ -146,8 +146,10 @@ def test_escape_stops(site: Site, open_page: Open) -> None:
         page.keyboard.press("Escape")
         expect(page.get_by_role("button", name="Rename")).to_be_hidden()
         assert "Streaming" in last_state(page)
-    page.get_by_label("Prompt", exact=True).focus()
-    page.keyboard.press("Escape")
+        page.get_by_label("Prompt", exact=True).focus()
+        page.keyboard.press("Escape")  # a held engine catches up at once when it goes on: it must hear of it before
+        expect(page.locator(".answer-state").last).to_contain_text("Stopping")
+        conversation_of(page)  # what was sent before this is known to the service
     await_end(page, "Stopped")
 
 
