@@ -1,4 +1,4 @@
-"""Sends static files: as `published` makes them, or as they are written while DEBUG is on."""
+"""Sends static files: from the copies that `published` makes, or straight from the source while DEBUG is on."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
     def add_file_to_dictionary(self, url: str, path: str, stat_cache: Any = None) -> None:
         """Called for every file at the start, unless DEBUG looks them up at each request."""
         if not url.startswith(f"{self.static_prefix}{ADMIN}"):
-            ours = Path(path).is_relative_to(settings.BASE_DIR / "static")
-            path = str(publish(Path(path), settings.DATA_DIR / "static", ours=ours))
+            path = str(publish(Path(path), settings.DATA_DIR / "static"))
         super().add_file_to_dictionary(url, path)
 
     async def _serve_or_pass(self, request: HttpRequest) -> Any:
