@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +12,7 @@ from tests.service.cast import make_response, path, signed_in, with_key
 from tests.service.test_api_views import FakeWorkers, make_worker, response, workers
 from webtrace.accounts.models import User
 from webtrace.conversations.models import Response
-from webtrace.gateway import memory_budgets, readings
-from webtrace.gateway.memory_budgets import ProcessStorage
+from webtrace.gateway import readings
 
 __all__ = ["make_worker", "response", "workers"]  # fixtures
 
@@ -87,17 +85,3 @@ def test_new_guests_of_an_address_are_no_new_budgets(guest: User, settings: Any)
         another = User.objects.create(username=f"guest-x{number}", is_guest=True)
         statuses.append(signed_in(another).get(path(make_response(another), "/events")).status_code)
     assert statuses == [200, 200, 200, 200, 429]
-
-
-def test_a_window_moves_and_what_it_left_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    storage, now = ProcessStorage(), time.time()
-    monkeypatch.setattr(memory_budgets, "MOST_KEYS", 2)
-    monkeypatch.setattr("webtrace.gateway.memory_budgets.time.time", lambda: now)
-    assert [storage.acquire_entry("a", 2, 60) for _ in range(3)] == [True, True, False]
-    assert storage.get_moving_window("a", 2, 60) == (now, 2)
-    now += 61
-    assert storage.acquire_entry("a", 2, 60)
-    assert storage.acquire_entry("b", 2, 60)
-    now += 61
-    assert storage.acquire_entry("c", 2, 60)
-    assert storage.reset() == 1, "nobody reaches a and b any more"

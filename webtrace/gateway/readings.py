@@ -10,7 +10,6 @@ from limits import RateLimitItemPerMinute
 from limits.storage import storage_from_string
 from limits.strategies import MovingWindowRateLimiter
 
-import webtrace.gateway.memory_budgets  # noqa: F401 - makes process:// known
 from webtrace.gateway.address import address_group
 from webtrace.gateway.principal import Principal
 
@@ -29,8 +28,9 @@ class TooManyReadings(Exception):
 
 @lru_cache(maxsize=1)
 def limiter() -> MovingWindowRateLimiter:
-    """Counts in Redis where there is one, for all web processes together."""
-    return MovingWindowRateLimiter(storage_from_string(settings.REDIS_URL or "process://"))
+    """Counts in Redis where there is one, for all web processes together; else in memory, for the database would be
+    written to for every picture."""
+    return MovingWindowRateLimiter(storage_from_string(settings.REDIS_URL or "memory://"))
 
 
 def consume(principal: Principal | None, *, address: str | None, link: str | None = None) -> None:
