@@ -227,10 +227,12 @@ def test_kept_rows_are_what_their_inputs_give(any_run: Run) -> None:
         assert torch.equal(row[view.info["top_ids"]], torch.from_numpy(view.tensors[name]))
     assert view.info["kv_bytes_per_token"] == 30 * 2 * 3 * 64 * 4
     for position in (LAST, 5, 0):
-        info = any_run.view("kv_cache", position=position).info
-        assert info["largest_row_difference"] == 0
-        assert info["largest_difference"] < (1e-3 if any_run.trace.decoder.plan.linear == "float32" else 1.0)
-        assert info["same_top_token"]
+        view = any_run.view("kv_cache", position=position)
+        difference = view.info["largest_difference"]
+        assert view.info["largest_row_difference"] == 0
+        assert difference < (1e-3 if any_run.trace.decoder.plan.linear == "float32" else 1.0)
+        best, second = view.tensors["cached_logits"][:2]
+        assert view.info["same_top_token"] or best - second <= 2 * difference  # each may be off, towards the other
 
 
 def test_rows_computed_again_are_the_captured_ones(any_run: Run) -> None:
