@@ -41,6 +41,7 @@ NEEDS = (
     Need("Chromium", "browser", ("chromium",), _program("chromium", "chromium-browser", "google-chrome")),
     Need("fonts with emoji", "browser", ("fonts-noto-color-emoji", "fontconfig"), _font(":lang=und-zsye")),
     Need("fonts with Chinese characters", "browser", ("fonts-noto-cjk", "fontconfig"), _font(":lang=zh-cn")),
+    Need("esbuild", "browser", ("esbuild",), _program("esbuild")),
     Need("Redis", "services", ("redis-server",), _program("redis-server")),
     Need("PostgreSQL", "services", ("postgresql",), _program("initdb")),
 )

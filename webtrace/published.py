@@ -1,4 +1,5 @@
-"""Static files as they are sent: each compressed once, in a copy that stays as it is while a server runs."""
+"""Static files as they are sent: each shortened and compressed once, in a copy that stays as it is while a server
+runs."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
+from webtrace import esbuild
+
 WORTH_COMPRESSING = 0.95
 """A compressed file is kept where it is smaller than this part of the file."""
 
@@ -15,12 +18,14 @@ WORTH_COMPRESSING = 0.95
 def publish(path: Path, folder: Path) -> Path:
     """The file to send in place of `path`, with a compressed one (`.gz`) beside it where that is shorter.
 
-    Named by what is in it, so that it is made once and never changes: a running server goes on sending what it
-    started with while its sources are edited.
+    Named by what it was made from, so that it is made once and never changes: a running server goes on sending what
+    it started with while its sources are edited.
     """
-    content = path.read_bytes()
-    target = folder / (sha256(content).hexdigest()[:32] + path.suffix)
+    source = path.read_bytes()
+    tool = f"esbuild {esbuild.version()}" if esbuild.can_shorten(path) else ""
+    target = folder / (sha256(tool.encode() + source).hexdigest()[:32] + path.suffix)
     if not target.exists():
+        content = esbuild.shortened(path, source) if tool else source
         folder.mkdir(parents=True, exist_ok=True)
         compressed = gzip.compress(content, mtime=0)
         if len(compressed) < WORTH_COMPRESSING * len(content):
