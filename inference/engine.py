@@ -139,7 +139,7 @@ class Engine:
         started = [self._start(sequence, began) for sequence in turn.started]
         rows = self._decode(turn.decoding)
         items = [step for row in rows if (step := self._choose(row)) is not None]
-        prefilled, first_rows = self._read(monotonic() - began if rows else None)
+        prefilled, first_rows = self._read(len(rows), monotonic() - began)
         items += [step for row in first_rows if (step := self._choose(row)) is not None]
         steps = [self._with_state(items)] if items else []
         told, self._outbox = self._outbox, []
@@ -182,12 +182,13 @@ class Engine:
             sequence.bytes_read += self._weight_bytes + rows_read * self.cache.bytes_per_token
         return [_Row(s, row, 1e3 * seconds, len(batch)) for s, row in zip(batch, logits, strict=True)]
 
-    def _read(self, step_seconds: float | None) -> tuple[list[Prefilled], list[_Row]]:
-        """Reads prompts beside a step that took so long; with a prompt's last cut come the logits of step 0."""
+    def _read(self, num_answers: int, step_seconds: float) -> tuple[list[Prefilled], list[_Row]]:
+        """Reads prompts beside a step of so many answers that took so long; with a prompt's last cut come the logits
+        of step 0."""
         prefilled: list[Prefilled] = []
         rows: list[_Row] = []
         try:
-            for cut, logits in self._reader.read(step_seconds):
+            for cut, logits in self._reader.read(num_answers, step_seconds):
                 sequence, chunk = cut.sequence, cut.chunk
                 record = self._prefills[sequence.response_id]
                 record.add(self.decoder.config, cut.clock, chunk, cut.began, cut.seconds)

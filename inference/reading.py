@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from statistics import median
 from time import monotonic
 
 import torch
@@ -13,14 +11,9 @@ from torch import Tensor
 from inference.cache import KVCache, ResidualPool
 from inference.model.clock import StageClock
 from inference.model.decoder import Decoder
+from inference.pace import Pace
 from inference.scheduler import Scheduler
 from inference.sequence import Sequence
-
-MULTIPLE = 2.32
-"""Time for reading between two steps of running answers, in times of such a step: so answers slow down by a known
-factor at most, and a prompt keeps a known share of the machine."""
-RECENT = 8
-"""Steps of which the middle one is the measure: a step that was held up must not hold up the next one too."""
 
 
 class Cut:
@@ -74,28 +67,26 @@ class Reader:
         self._decoder, self._cache, self._residuals, self._scheduler = decoder, cache, residuals, scheduler
         self.cut: Cut | None = None
         """What is being computed, or was last."""
-        self._steps: deque[float] = deque(maxlen=RECENT)
+        self._pace = Pace()
 
-    def read(self, step_seconds: float | None) -> Iterator[tuple[Cut, Tensor]]:
-        """Reads beside a step that took so long, or with nothing beside it one whole cut.
+    def read(self, num_answers: int, step_seconds: float) -> Iterator[tuple[Cut, Tensor]]:
+        """Reads beside a step of so many answers that took so long, or with no answers one whole cut.
 
         Yields every cut that is done with its logits [1 or 0, vocabulary]; the caller tells the scheduler before it
         asks for the next.
         """
-        until = float("inf") if step_seconds is None else monotonic() + self._allowance(step_seconds)
+        until = float("inf")
+        if num_answers:
+            is_reading = self._current() is not None
+            until = monotonic() + self._pace.allowance(num_answers, step_seconds, is_reading=is_reading)
         while (cut := self._current()) is not None:
             logits = cut.compute(until)
             if logits is None:
                 return
             self.cut = None
             yield cut, logits
-            if step_seconds is None or monotonic() + cut.piece_seconds / 2 > until:
+            if not num_answers or monotonic() + cut.piece_seconds / 2 > until:
                 return
-
-    def _allowance(self, step_seconds: float) -> float:
-        """Seconds for reading beside the step."""
-        self._steps.append(step_seconds)
-        return MULTIPLE * median(self._steps)
 
     def _current(self) -> Cut | None:
         """The cut that was begun, or the first of the sequence whose turn it is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inference import reading
+from inference import pace
 from inference.messages import FromEngine, Prefilled, Steps
 from inference.model.decoder import CUT
 from tests.inference.tiny import CONFIG, alone, collect, request, run, tiny_engine
@@ -15,7 +15,7 @@ LONG = [(7 * i + 3) % 250 for i in range(2 * CUT + 9)]
 @pytest.fixture(autouse=True)
 def half_a_layer_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """A running answer waits for no more than the half layer that is always read."""
-    monkeypatch.setattr(reading, "MULTIPLE", 0.0)
+    monkeypatch.setattr(pace, "SLOWDOWN", 0.0)
 
 
 def test_a_running_answer_has_a_token_after_every_half_layer_of_a_prompt() -> None:
