@@ -14,10 +14,10 @@ from torch import Tensor
 from inference.cache import Window
 from inference.checkpoint.config import ModelConfig
 from inference.model.clock import Clock
-from inference.model.linear import Linear
+from inference.model.linear import Linear, columns
 from inference.model.norm import RMSNorm
 from inference.model.qkv import QKV
-from inference.model.rope import rotate
+from inference.model.rope import as_pairs, rotate
 
 
 def dot_products(queries: Tensor, keys: Tensor) -> Tensor:
@@ -166,10 +166,22 @@ class Attention:
         self.k_norm = k_norm
         self.output = output
         self.post_norm = post_norm
+        self._keys_and_values = columns(qkv, config.query_width, config.query_width + 2 * config.kv_width)
 
     def project(self, normed: Tensor, qkv: QKV) -> None:
         """Fills `qkv` with the queries, keys and values of rows [positions, width]."""
         qkv.rows.copy_(self.qkv(normed).view_as(qkv.rows))
+
+    def keys_and_values(self, normed: Tensor, turns: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Finished keys and values of rows [positions, width], each [positions, n_kv_heads, head_width], without the
+        queries beside them."""
+        rows = self._keys_and_values(normed).float().reshape(len(normed), 2, self.config.n_kv_heads, -1)
+        keys, values = rows[:, 0], rows[:, 1]
+        if self.k_norm is not None:
+            keys = self.k_norm(keys)
+        if turns is not None:
+            rotate(as_pairs(keys), turns)
+        return keys, values
 
     def normalise(self, qkv: QKV) -> None:
         """Every head's query and key to a common size, in models that do so."""

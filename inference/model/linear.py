@@ -5,6 +5,8 @@ count, and dense products are padded to the row count from which theirs do. The 
 type (bfloat16 for the packed ones): who needs float32 casts.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -15,7 +17,7 @@ from torch import Tensor
 
 from inference.checkpoint import Checkpoint
 from inference.checkpoint.weights import GROUP, FourBit
-from inference.model.packed import PackedLinear
+from inference.model.packed import LANES, PackedLinear
 
 DENSE_MIN_ROWS = 4
 """Below this many rows CPU libraries switch to matrix-vector code that sums in another order."""
@@ -117,6 +119,17 @@ class Biased:
 
     def __call__(self, rows: Tensor) -> Tensor:
         return self._product(rows).float().add_(self._bias)
+
+    def columns(self, start: int, stop: int) -> Linear:
+        return Biased(columns(self._product, start, stop), self._bias[start:stop])
+
+
+def columns(product: Linear, start: int, stop: int) -> Linear:
+    """The output columns start to stop - 1 of a product, to the same bits: without computing the others where the
+    kernel is known to give each column alone what it gives among them."""
+    if isinstance(product, Biased) or (isinstance(product, PackedLinear) and start % LANES == stop % LANES == 0):
+        return product.columns(start, stop)
+    return lambda rows: product(rows)[:, start:stop]
 
 
 def make_linear(

@@ -6,6 +6,8 @@ from a product with the file's own weights in float32 is the fifth digit.
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -46,6 +48,17 @@ class PackedLinear:
         # numpy puts large arrays into large pages: that much memory would need thousands of small ones.
         self._packed = np.concatenate(parts, axis=-1)
         self._address = self._packed.ctypes.data
+
+    def columns(self, start: int, stop: int) -> PackedLinear:
+        """The product with only these output columns, from the same memory. Raises ValueError unless both are
+        multiples of LANES."""
+        if start % LANES or stop % LANES:
+            raise ValueError(f"columns {start} to {stop} are no multiples of {LANES}")
+        part = copy(self)
+        part._packed = self._packed[start // LANES : stop // LANES]
+        part._address = part._packed.ctypes.data
+        part._out = stop - start
+        return part
 
     def __call__(self, rows: Tensor) -> Tensor:
         if rows.dtype is not torch.float32:

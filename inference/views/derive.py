@@ -54,9 +54,22 @@ def project_states(decoder: Decoder, layer: int, states: Tensor, start: int) -> 
     projected_q, projected_k = qkv.q.clone(), qkv.k.clone()
     attention.normalise(qkv)
     unturned_q, unturned_k = qkv.q.clone(), qkv.k.clone()
-    turns = decoder.turns.get(attention.kind.rotary)
-    attention.turn(qkv, None if turns is None else turns[start : start + len(states)])
+    attention.turn(qkv, _turns(decoder, layer, start, len(states)))
     return Projections(normed, projected_q, projected_k, unturned_q, unturned_k, qkv.q, qkv.k, qkv.v)
+
+
+def keys_and_values_of(decoder: Decoder, layer: int, states: Tensor, start: int) -> tuple[Tensor, Tensor]:
+    """Of the states [positions, width] that enter a layer at position start and following, without their queries:
+    each [n_kv_heads, positions, head_width]."""
+    attention = decoder.layers[layer].attention
+    keys, values = attention.keys_and_values(attention.norm(states), _turns(decoder, layer, start, len(states)))
+    return keys.transpose(0, 1), values.transpose(0, 1)
+
+
+def _turns(decoder: Decoder, layer: int, start: int, count: int) -> Tensor | None:
+    """What turns queries and keys at so many positions; None in a layer that turns nothing."""
+    turns = decoder.turns.get(decoder.layers[layer].attention.kind.rotary)
+    return None if turns is None else turns[start : start + count]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 from inference.model.decoder import CUT
 from inference.model.embedding import embedding_lookup
 from inference.query import Query
-from inference.views.derive import project_states, weigh
+from inference.views.derive import keys_and_values_of, project_states, weigh
 from inference.views.output import logits_at
 from inference.views.rebuild import rebuild
 from inference.views.trace import Trace
@@ -61,8 +61,8 @@ def _from_inputs(trace: Trace, position: int) -> tuple[Tensor, float]:
     for number, layer in enumerate(decoder.layers):
         for start in range(0, stop, CUT):
             end = min(start + CUT, stop)
-            made = project_states(decoder, number, trace.states(number, start, end), start)
-            keys[:, start:end], values[:, start:end] = made.k.transpose(0, 1), made.v.transpose(0, 1)
+            made = keys_and_values_of(decoder, number, trace.states(number, start, end), start)
+            keys[:, start:end], values[:, start:end] = made
             trace.pause()
         difference = max(difference, _distance((keys, values), trace.keys_and_values(number, stop)))
         own = project_states(decoder, number, state, position)

@@ -13,6 +13,7 @@ import torch
 from inference.checkpoint import Checkpoint, FourBit
 from inference.model import compiled, plan
 from inference.model.compiled import NotCompiled, products
+from inference.model.linear import Biased, Linear, columns
 from inference.model.packed import PackedLinear
 from inference.model.plan import make_plan
 from tests.inference.test_kernels import ROWS, dense, four_bit
@@ -70,6 +71,20 @@ def test_a_row_does_not_depend_on_its_neighbours(product: tuple[PackedLinear, to
     for count in (1, 2, 3, 4, 5, 7, 8, 31, 128, 299):
         assert torch.equal(packed(ROWS[:count]), expected[:count]), count
     assert torch.equal(packed(torch.cat([ROWS[:1], 1e6 * ROWS[1:4]]))[:1], expected[:1])
+
+
+@pytest.mark.native
+@both
+@pytest.mark.parametrize("biased", [False, True], ids=["plain", "biased"])
+def test_some_columns_alone_are_what_they_are_among_all(
+    product: tuple[PackedLinear, torch.Tensor], biased: bool
+) -> None:
+    whole: Linear = product[0]
+    number = whole(ROWS[:1]).shape[1]
+    if biased:
+        whole = Biased(whole, torch.arange(number, dtype=torch.float32))
+    for start, stop in ((0, 16), (32, number), (5, 23)):  # the last are not packed side by side
+        assert torch.equal(columns(whole, start, stop)(ROWS[:9]), whole(ROWS[:9])[:, start:stop])
 
 
 @pytest.mark.native
