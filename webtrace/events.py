@@ -78,8 +78,8 @@ class TraceStage(ResponseEvent, frozen=True, kw_only=True, tag="trace.stage"):
     """One stage has run. `input`, `operation` and `output` are one line each with this request's own values.
 
     `outcome` "ended_here" marks the stage that refused or failed the request. `data` is the stage's report
-    (webtrace/reports.py). `started_ms` counts from the arrival in the web process for stages 1-2, from the
-    worker's taking of the job for the others, time held left out.
+    (webtrace/reporting). `started_ms` counts from the arrival in the web process for stages 1-2, from the worker's
+    taking of the job for the others, time held left out.
     """
 
     stage: str

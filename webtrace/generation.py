@@ -10,15 +10,16 @@ from typing import NamedTuple
 
 from inference import messages as m
 from inference.text import Tokenizer
-from webtrace import digits, model_reports, model_summaries, reports, summaries
+from webtrace import digits
 from webtrace.breakpoints import TELLING, stations_of_step
 from webtrace.events import KVState, StepTiming, TraceStep, Usage
 from webtrace.release import OutputGate
+from webtrace.reporting import model_reports, model_summaries, service_reports, service_summaries
+from webtrace.reporting.timing import Stages
+from webtrace.running.engine import Arrived
+from webtrace.running.holds import Holds
+from webtrace.running.recorder import Recording
 from webtrace.safety.decisions import Judgement
-from webtrace.timing import Stages
-from webtrace.worker.engine import Arrived
-from webtrace.worker.holds import Holds
-from webtrace.worker.recorder import Recording
 
 
 class Withheld(NamedTuple):
@@ -235,13 +236,13 @@ class Generation:
         loop_ms = last - first if first is not None and last is not None else None
         self._stages.report("append", model_summaries.append(num_steps, finish_reason, ended.stop), first, loop_ms)
         self._stages.report("kv_cache", model_summaries.kv_cache(self._cache(ended, self._prefilled)), None, None)
-        self._stages.report("detokenize", summaries.detokenize(self._detokenized()), None, None)
+        self._stages.report("detokenize", service_summaries.detokenize(self._detokenized()), None, None)
         safety = self._gate.report()
         if safety:
-            self._stages.report("output_safety", summaries.output_safety(safety), None, self._gate.spent_ms)
+            self._stages.report("output_safety", service_summaries.output_safety(safety), None, self._gate.spent_ms)
         stream = self._stream()
         duration = self._chunks[-1].at_ms - self._chunks[0].at_ms if self._chunks else None
-        self._stages.report("stream", summaries.stream(stream), stream.time_to_first_token_ms, duration)
+        self._stages.report("stream", service_summaries.stream(stream), stream.time_to_first_token_ms, duration)
         return ["append", "kv_cache", "detokenize", *(["output_safety"] if safety else []), "stream"]
 
     def _cache(self, ended: m.Ended, prefilled: m.Prefilled) -> model_reports.KVCacheReport:
@@ -277,9 +278,9 @@ class Generation:
             num_held_back=self._num_held_back,
         )
 
-    def _stream(self) -> reports.StreamReport:
+    def _stream(self) -> service_reports.StreamReport:
         gaps = [later - earlier for earlier, later in pairwise(self._arrivals_ms)]
-        return reports.StreamReport(
+        return service_reports.StreamReport(
             num_chunks=len(self._chunks),
             num_bytes=sum(chunk.num_bytes for chunk in self._chunks),
             time_to_first_token_ms=self.time_to_first_token_ms,

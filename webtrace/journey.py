@@ -1,7 +1,7 @@
 """One request from Send to stored answer: the stages in order.
 
 `admit` runs in the web process (stages 1 and 2), `run` in the worker (retrieval to storage). Both read like the
-catalogue of stages; how a stage's report is worded stands in `webtrace.summaries`.
+catalogue of stages; how a stage's report is worded stands in `webtrace.reporting.service_summaries`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from django.db import transaction
 from inference.classifier import Card
 from inference.messages import Generate, Sampling
 from inference.text import TemplateFailed
-from webtrace import events, model_summaries, outcomes, storage, summaries
+from webtrace import events, outcomes, storage
 from webtrace.accounts.models import User
 from webtrace.breakpoints import after_stage
 from webtrace.conversations import endings, log, services
@@ -40,15 +40,16 @@ from webtrace.gateway.principal import Principal
 from webtrace.generation import Generation
 from webtrace.prompt import Assembler, Prompt, PromptTooLong, num_shared_tokens
 from webtrace.release import OutputGate
+from webtrace.reporting import model_summaries, service_summaries
+from webtrace.reporting.timing import Account, Stages
+from webtrace.running.engine import Engine, EngineFailed, EngineLost
+from webtrace.running.holds import Holds
+from webtrace.running.recorder import Recording
+from webtrace.running.stop import Stopped
 from webtrace.safety.decisions import Judgement, judge_input
 from webtrace.safety.passages import score_passages
 from webtrace.safety.services import record_decision
-from webtrace.timing import Account, Stages
 from webtrace.turns import Turns, turns_of
-from webtrace.worker.engine import Engine, EngineFailed, EngineLost
-from webtrace.worker.holds import Holds
-from webtrace.worker.recorder import Recording
-from webtrace.worker.stop import Stopped
 
 logger = logging.getLogger(__name__)
 
@@ -82,13 +83,13 @@ async def admit(incoming: Incoming, principal: Principal, *, keep: bool = True) 
 def _admit(incoming: Incoming, principal: Principal, keep: bool) -> Admitted | Refused:
     reports: list[dict[str, Any]] = []
     stages = Stages(incoming.arrived, "web", reports.append)
-    stages.report("request", summaries.request(incoming), 0.0, stages.elapsed_ms())
+    stages.report("request", service_summaries.request(incoming), 0.0, stages.elapsed_ms())
     try:
         if earlier := services.repeated_response(owner=principal.user, message=incoming.message):
             return Admitted(earlier.pk, is_new=False)
         with stages.run("gateway") as account:
             verdict = checks.run_checks(incoming, principal)
-            summaries.gateway(account, verdict)
+            service_summaries.gateway(account, verdict)
         if verdict.error is not None and not limits.may_store_refusal(principal):
             _count_refusal(incoming, principal, verdict.error)
             return Refused(verdict.error, None)
@@ -115,7 +116,7 @@ def _admit(incoming: Incoming, principal: Principal, keep: bool) -> Admitted | R
 def _store(verdict: Verdict, keep: bool, reports: Sequence[dict[str, Any]]) -> tuple[Response, bool]:
     """The response with its first events, and its job; a refused one with its end instead."""
     incoming, principal, refusal = verdict.incoming, verdict.principal, verdict.error
-    sampling = summaries.recorded(verdict.sampling)
+    sampling = service_summaries.recorded(verdict.sampling)
     response, is_new = services.start_response(
         owner=principal.user,
         message=incoming.message,
@@ -127,7 +128,7 @@ def _store(verdict: Verdict, keep: bool, reports: Sequence[dict[str, Any]]) -> t
     if not is_new:
         return response, False
     numbering = log.Numbering(response.pk, log.START)
-    lines = [numbering.line(events.ResponseCreated, **summaries.created(response, sampling))]
+    lines = [numbering.line(events.ResponseCreated, **service_summaries.created(response, sampling))]
     if response.trace:
         lines += [numbering.line(events.TraceStage, **report) for report in reports]
     if refusal is None:
@@ -207,7 +208,7 @@ async def _run(
         await holds.after(reported)
 
     with stages.run("retrieval") as account:
-        summaries.retrieval(account, asked=response.request["retrieval"])
+        service_summaries.retrieval(account, asked=response.request["retrieval"])
     await holds.after("retrieval")
 
     with stages.run("prompt") as account:
@@ -226,7 +227,7 @@ async def _run(
 
     given = await database_sync_to_async(given_tokens)(response, prompt.token_ids, tokenizer)
 
-    stages.report("routing", summaries.routing(routed.choice, response), None, routed.duration_ms)
+    stages.report("routing", service_summaries.routing(routed.choice, response), None, routed.duration_ms)
     await holds.after("routing")
 
     with stages.run("tokens") as account:
@@ -249,7 +250,7 @@ async def _run(
         await holds.stand(after_stage(reported))
 
     with stages.run("storage") as account:
-        summaries.storage(account, await database_sync_to_async(storage.report)(response, recording))
+        service_summaries.storage(account, await database_sync_to_async(storage.report)(response, recording))
     await holds.stand(after_stage("storage"))
     return ending
 
@@ -259,7 +260,7 @@ async def _judge_input(account: Account, response: Response, text: str, tools: T
     scored = await score_passages(text, tools.engine.judge) if tools.safety_card else []
     judgement = judge_input(text, scored, tools.safety_card)
     await database_sync_to_async(record_decision)(response_id=response.pk, judgement=judgement, text=text)
-    summaries.input_safety(account, judgement, text)
+    service_summaries.input_safety(account, judgement, text)
     return judgement
 
 
@@ -277,9 +278,9 @@ async def _assemble(
             constraint=constraint,
         )
     except PromptTooLong as problem:
-        summaries.prompt_too_long(account, problem)
+        service_summaries.prompt_too_long(account, problem)
         raise
-    summaries.prompt(account, prompt)
+    service_summaries.prompt(account, prompt)
     return prompt
 
 

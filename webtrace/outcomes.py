@@ -6,8 +6,8 @@ from webtrace.conversations.endings import Ending
 from webtrace.conversations.models import Response
 from webtrace.events import ErrorBody, FinishReason
 from webtrace.generation import Generation
-from webtrace.worker.engine import EngineLost
-from webtrace.worker.recorder import Recording
+from webtrace.running.engine import EngineLost
+from webtrace.running.recorder import Recording
 
 
 def generated(response: Response, generation: Generation, recording: Recording) -> Ending:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from inference.text import ChatTemplate, Message, Part, Segment, Tokenizer
-from webtrace import reports
+from webtrace.reporting import service_reports
 
 SHOWN_CHARACTERS = 4000  # of one segment in the report
 SHOWN_BYTES = 100_000  # of all segments' texts together, as JSON; the newest come first
@@ -36,7 +36,7 @@ class Turn:
 
     role: str
     text: str
-    source: reports.Source
+    source: service_reports.Source
     message_id: str | None = None
     token_ids: tuple[int, ...] = ()
 
@@ -49,7 +49,7 @@ class Prompt:
     segments: list[Segment]
     token_ids: list[int]
     context_length: int
-    dropped: list[reports.Dropped]
+    dropped: list[service_reports.Dropped]
 
     @property
     def room(self) -> int:
@@ -99,7 +99,7 @@ class Assembler:
             first = _next_start(history, first + 1)
         reason = f"the prompt may have {budget:,} tokens, so that {self.context_length - budget:,} are left to answer"
         dropped = [
-            reports.Dropped(turn.message_id, turn.role, cost, reason)
+            service_reports.Dropped(turn.message_id, turn.role, cost, reason)
             for turn, cost in zip(history[:first], costs[:first], strict=True)
         ]
         token_ids = [token for segment in segments for token in segment.token_ids]
@@ -148,10 +148,10 @@ def _num_tokens(segments: Sequence[Segment]) -> int:
 # ---------------------------------------------------------------- what the page is told
 
 
-def report(prompt: Prompt) -> reports.PromptReport:
+def report(prompt: Prompt) -> service_reports.PromptReport:
     """Stage 3's data. Past the bounds the oldest rows are joined into one that says how many it stands for."""
     rows = [
-        reports.Segment(
+        service_reports.Segment(
             source=source_of(segment),
             role=segment.role,
             text=segment.text[:SHOWN_CHARACTERS],
@@ -160,7 +160,7 @@ def report(prompt: Prompt) -> reports.PromptReport:
         )
         for segment in prompt.segments
     ]
-    return reports.PromptReport(
+    return service_reports.PromptReport(
         segments=_cut_texts(_join_segments(rows)),
         num_tokens=len(prompt.token_ids),
         context_length=prompt.context_length,
@@ -169,12 +169,12 @@ def report(prompt: Prompt) -> reports.PromptReport:
     )
 
 
-def source_of(segment: Segment) -> reports.Source:
+def source_of(segment: Segment) -> service_reports.Source:
     """What a segment counts as on the page."""
     return "marker" if segment.is_marker else segment.source  # type: ignore[return-value]
 
 
-def sources(prompt: Prompt) -> list[reports.Source]:
+def sources(prompt: Prompt) -> list[service_reports.Source]:
     """The source of every token of the prompt."""
     return [source_of(segment) for segment in prompt.segments for _ in segment.token_ids]
 
@@ -200,7 +200,7 @@ def user_span(prompt: Prompt) -> tuple[int, int]:
     return len(prompt.token_ids), len(prompt.token_ids)
 
 
-def _join_segments(rows: list[reports.Segment]) -> list[reports.Segment]:
+def _join_segments(rows: list[service_reports.Segment]) -> list[service_reports.Segment]:
     excess = len(rows) - SHOWN_SEGMENTS
     if excess <= 0:
         return rows
@@ -208,13 +208,13 @@ def _join_segments(rows: list[reports.Segment]) -> list[reports.Segment]:
     joined = rows[begin : begin + excess + 1]
     text = f"… {len(joined)} earlier segments …"
     tokens = sum(row.num_tokens for row in joined)
-    stand_in = reports.Segment("history", "", text, tokens, truncated=True)
+    stand_in = service_reports.Segment("history", "", text, tokens, truncated=True)
     return [*rows[:begin], stand_in, *rows[begin + excess + 1 :]]
 
 
-def _cut_texts(rows: list[reports.Segment]) -> list[reports.Segment]:
+def _cut_texts(rows: list[service_reports.Segment]) -> list[service_reports.Segment]:
     room = SHOWN_BYTES
-    cut: list[reports.Segment] = []
+    cut: list[service_reports.Segment] = []
     for row in reversed(rows):
         if len(msgspec.json.encode(row.text)) > room:
             row = msgspec.structs.replace(row, text=row.text[: room // LONGEST_IN_JSON], truncated=True)
@@ -223,10 +223,10 @@ def _cut_texts(rows: list[reports.Segment]) -> list[reports.Segment]:
     return cut[::-1]
 
 
-def _join_dropped(rows: list[reports.Dropped]) -> list[reports.Dropped]:
+def _join_dropped(rows: list[service_reports.Dropped]) -> list[service_reports.Dropped]:
     excess = len(rows) - SHOWN_DROPPED
     if excess <= 0:
         return rows
     tokens = sum(row.num_tokens for row in rows[: excess + 1])
-    stand_in = reports.Dropped(None, "", tokens, f"{excess + 1} earlier messages: {rows[0].reason}")
+    stand_in = service_reports.Dropped(None, "", tokens, f"{excess + 1} earlier messages: {rows[0].reason}")
     return [stand_in, *rows[excess + 1 :]]

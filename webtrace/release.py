@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from inference.classifier import Card
-from webtrace import reports
+from webtrace.reporting import service_reports
 from webtrace.safety.decisions import Judgement, judge_output
 from webtrace.safety.passages import JOINED_CHARACTERS, score_passages
 
@@ -29,7 +29,7 @@ class OutputGate:
         self._judge = judge
         self._card = card
         self._before = ""  # the end of what has passed: the next window is read together with it
-        self._windows: list[reports.OutputWindow] = []
+        self._windows: list[service_reports.OutputWindow] = []
         self._num_released = 0
         self._num_withheld = 0
         self.spent_ms = 0.0  # time the windows waited for their judgement
@@ -65,12 +65,12 @@ class OutputGate:
         """Count text that came after the window that did not pass."""
         self._num_withheld += len(text)
 
-    def report(self) -> reports.OutputSafetyReport | None:
+    def report(self) -> service_reports.OutputSafetyReport | None:
         """Stage 25's data; null when there was no text to judge."""
         if not self._windows:
             return None
         technique = f"{self._card.technique}, and rules" if self._card else "rules"
-        return reports.OutputSafetyReport(
+        return service_reports.OutputSafetyReport(
             technique=technique,
             version=self._card.version if self._card else "no heads",
             windows=self._windows[-SHOWN_WINDOWS:],

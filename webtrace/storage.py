@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from webtrace.conversations import log
 from webtrace.conversations.models import Response
-from webtrace.reports import StorageReport, StoredRow
-from webtrace.worker.recorder import Recording
+from webtrace.reporting.service_reports import StorageReport, StoredRow
+from webtrace.running.recorder import Recording
 
 
 def report(response: Response, recording: Recording) -> StorageReport:

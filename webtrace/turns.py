@@ -8,7 +8,7 @@ from uuid import UUID
 from webtrace.conversations import selectors
 from webtrace.conversations.models import Response
 from webtrace.prompt import Turn
-from webtrace.reports import Source
+from webtrace.reporting.service_reports import Source
 
 SOURCES: dict[str, Source] = {
     "system": "system",

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Open, ask, await_end
 from tests.service.site import Site
-from webtrace.terms import TERMS
+from webtrace.lessons.terms import TERMS
 
 pytestmark = pytest.mark.browser
 

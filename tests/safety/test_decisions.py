@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inference.classifier import Card, Thresholds
-from webtrace.reports import InputSafetyReport, OutputWindow
+from webtrace.reporting.service_reports import InputSafetyReport, OutputWindow
 from webtrace.safety import policy
 from webtrace.safety.decisions import Judgement, judge_input, judge_output
 from webtrace.safety.passages import Scored

@@ -8,7 +8,6 @@ from uuid import UUID
 from django.test import Client
 
 from inference.messages import Sampling
-from webtrace import summaries
 from webtrace.accounts.models import ApiKey, User
 from webtrace.client_events import ResponseCreate
 from webtrace.conversations import endings, log, services
@@ -16,6 +15,7 @@ from webtrace.conversations.endings import Ending
 from webtrace.conversations.models import Response
 from webtrace.events import ResponseCreated, TextDelta, Usage
 from webtrace.gateway.principal import Principal
+from webtrace.reporting import service_summaries
 
 PASSWORD = "correct horse battery"
 
@@ -51,7 +51,7 @@ def make_response(owner: User, text: str = "A political joke.", **message: Any) 
     )
     numbering = log.Numbering(response.pk, log.START)
     lines = [
-        numbering.line(ResponseCreated, **summaries.created(response, Sampling(seed=1))),
+        numbering.line(ResponseCreated, **service_summaries.created(response, Sampling(seed=1))),
         numbering.line(TextDelta, delta=text),
     ]
     ending = Ending("stop", text, Usage(30, 5, 0))

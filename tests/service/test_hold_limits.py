@@ -18,8 +18,8 @@ from webtrace.client_events import ResponseCreate, StepPoint
 from webtrace.dispatch import holds
 from webtrace.gateway.checks import run_checks
 from webtrace.gateway.incoming import Incoming
-from webtrace.timing import Stages
-from webtrace.worker.holds import Holds
+from webtrace.reporting.timing import Stages
+from webtrace.running.holds import Holds
 
 __all__ = ["database", "hub"]  # fixtures
 

@@ -18,9 +18,9 @@ from webtrace.client_events import StepPoint
 from webtrace.conversations.models import Response
 from webtrace.dispatch import holds, workers
 from webtrace.dispatch.sweep import sweep
+from webtrace.reporting.timing import Stages
+from webtrace.running.holds import Holds
 from webtrace.stages import BY_SLUG
-from webtrace.timing import Stages
-from webtrace.worker.holds import Holds
 
 __all__ = ["database", "hub"]  # fixtures
 

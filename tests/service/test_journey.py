@@ -12,7 +12,7 @@ import pytest
 from tests.service.site import FAKE_TEXT, Site
 from tests.service.socket_client import Event, Talk, by_key, text_of
 from webtrace.events import ServerMessage
-from webtrace.stage_reports import REPORTS
+from webtrace.reporting.stage_reports import REPORTS
 from webtrace.stages import BY_SLUG
 
 MODEL_STAGES = [slug for slug, stage in BY_SLUG.items() if stage.stretch == "inside a layer"]

@@ -12,8 +12,8 @@ from tests.service.test_prompt import tokenizer
 from tests.service.work import make_waiting, make_worker, take
 from webtrace.conversations.models import Response
 from webtrace.dispatch.models import Job
+from webtrace.running.stop import Stop
 from webtrace.worker.runner import Runner
-from webtrace.worker.stop import Stop
 
 
 async def no_engine() -> Any:

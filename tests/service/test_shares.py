@@ -14,7 +14,6 @@ from django.test import Client
 from inference.messages import Sampling
 from tests.service.cast import make_response, make_user, path, signed_in, with_key
 from tests.service.test_api_views import BODY, make_worker
-from webtrace import summaries
 from webtrace.accounts.models import User
 from webtrace.api.trace_file import TraceFile
 from webtrace.client_events import ResponseCreate
@@ -24,6 +23,7 @@ from webtrace.conversations.models import Response, Share
 from webtrace.dispatch import bell
 from webtrace.dispatch.views import ViewResult
 from webtrace.events import FinishReason, ResponseCreated, TraceStage, Usage
+from webtrace.reporting import service_summaries
 
 SECRETS = ("owner-of-it", "browser/7.7", "/admin/", "17 of 20")
 STAGES: dict[str, dict[str, Any]] = {
@@ -60,7 +60,7 @@ def traced(owner: User, reason: FinishReason = "stop") -> Response:
         transport="websocket",
     )
     numbering = log.Numbering(response.pk, log.START)
-    lines = [numbering.line(ResponseCreated, **summaries.created(response, Sampling(seed=1)))]
+    lines = [numbering.line(ResponseCreated, **service_summaries.created(response, Sampling(seed=1)))]
     for stage, data in STAGES.items():
         output = "admitted for owner-of-it" if stage == "gateway" else "done"
         line = numbering.line(

@@ -26,9 +26,9 @@ from webtrace.conversations.models import Response
 from webtrace.dispatch import jobs
 from webtrace.dispatch.jobs import Taken
 from webtrace.events import ResponseInProgress
-from webtrace.worker.engine import Engine, EngineFailed, EngineLost
-from webtrace.worker.recorder import Recorder, Recording
-from webtrace.worker.stop import Stop
+from webtrace.running.engine import Engine, EngineFailed, EngineLost
+from webtrace.running.recorder import Recorder, Recording
+from webtrace.running.stop import Stop
 
 
 class ScriptedChild:
@@ -116,7 +116,7 @@ async def test_each_response_gets_its_own_messages() -> None:
 
 
 async def test_a_cancel_reaches_the_engine_which_says_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webtrace.worker.engine.CANCEL_GRACE_S", 60)
+    monkeypatch.setattr("webtrace.running.engine.CANCEL_GRACE_S", 60)
     child, stop = ScriptedChild(), Stop()
     async with engine(child) as client:
         task = asyncio.create_task(follow(client, "a", stop))
@@ -128,7 +128,7 @@ async def test_a_cancel_reaches_the_engine_which_says_the_end(monkeypatch: pytes
 
 
 async def test_an_engine_that_does_not_confirm_a_cancel_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webtrace.worker.engine.CANCEL_GRACE_S", 0.05)
+    monkeypatch.setattr("webtrace.running.engine.CANCEL_GRACE_S", 0.05)
     child, stop = ScriptedChild(), Stop()
     stop.ask("cancelled")
     async with engine(child) as client:
@@ -321,7 +321,7 @@ async def test_an_end_is_given_up_when_no_way_of_writing_it_works(
     database: Database, hub: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webtrace.storage_problem.FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr("webtrace.worker.recorder.END_PATIENCE_S", 0.05)
+    monkeypatch.setattr("webtrace.running.recorder.END_PATIENCE_S", 0.05)
     for failure in (OperationalError("the connection is lost"), ValueError("a fault of ours")):
         async with recording() as (recorder, one):
             database.failures, database.failure = 10**6, failure

@@ -24,11 +24,11 @@ from webtrace.accounts.models import User
 from webtrace.conversations.models import EventBatch, Message, Response
 from webtrace.dispatch.views import ViewResult
 from webtrace.events import Usage
+from webtrace.running.engine import Engine, EngineFailed
+from webtrace.running.recorder import Recorder
 from webtrace.worker import views
-from webtrace.worker.engine import Engine, EngineFailed
 from webtrace.worker.lesson import MOST_WEIGHTS, training
 from webtrace.worker.prompt_tokens import prompt_tokens
-from webtrace.worker.recorder import Recorder
 from webtrace.worker.runner import Runner
 from webtrace.worker.statements import STATEMENTS, statements
 from webtrace.worker.token_texts import info_of, with_token_texts

@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID, uuid4
 
 from inference.messages import Ready, Sampling
-from webtrace import summaries
 from webtrace.accounts.models import User
 from webtrace.client_events import ResponseCreate
 from webtrace.conversations import log, services
@@ -14,6 +13,7 @@ from webtrace.conversations.models import Response
 from webtrace.dispatch import jobs, workers
 from webtrace.dispatch.models import Worker
 from webtrace.events import ResponseCreated, TextDelta
+from webtrace.reporting import service_summaries
 
 MODEL = {
     "name": "tiny", "architecture": "llama", "n_layers": 2, "n_heads": 2, "n_kv_heads": 1, "head_width": 4, "width": 8,
@@ -42,7 +42,9 @@ def make_waiting(owner: User, text: str = "Tell me one", **message: object) -> R
         sampling=Sampling(seed=1),
         transport="websocket",
     )
-    line = Numbering(created.pk, log.START).line(ResponseCreated, **summaries.created(created, Sampling(seed=1)))
+    line = Numbering(created.pk, log.START).line(
+        ResponseCreated, **service_summaries.created(created, Sampling(seed=1))
+    )
     log.append([log.Write(created.pk, 0, [line])])
     jobs.enqueue(created, asked_from="192.0.2.1")
     return created

@@ -10,7 +10,7 @@ import msgspec
 
 from inference.query import ASKED
 from webtrace import client_events, events
-from webtrace.stage_reports import REPORTS
+from webtrace.reporting.stage_reports import REPORTS
 from webtrace.stages import STAGES
 
 TO_SERVER: tuple[type[msgspec.Struct], ...] = get_args(client_events.ClientMessage)
@@ -69,9 +69,9 @@ def document() -> str:
 
 _HEAD = """# The wire
 
-Generated from `webtrace/client_events.py`, `webtrace/events.py`, the reports that `webtrace/stage_reports.py` names and
-`inference/query.py` by `manage.py protocol`; change those and run it again. The same as AsyncAPI with JSON Schema:
-`GET /api/v1/schema`.
+Generated from `webtrace/client_events.py`, `webtrace/events.py`, the reports that
+`webtrace/reporting/stage_reports.py` names and `inference/query.py` by `manage.py protocol`; change those and run it
+again. The same as AsyncAPI with JSON Schema: `GET /api/v1/schema`.
 
 The WebSocket is at `/ws/v1/`. Frames are JSON text. A browser sends its session cookie and an exact `Origin`; a program
 sends `Authorization: Bearer <key>`. A frame that cannot be read gets an `error` that names the field, and the

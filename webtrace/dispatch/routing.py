@@ -11,7 +11,7 @@ from django.conf import settings
 from webtrace.conversations.models import Response
 from webtrace.dispatch.models import Worker
 from webtrace.dispatch.workers import place_of, serves
-from webtrace.reports import WorkerChoice
+from webtrace.reporting.service_reports import WorkerChoice
 
 # A worker that has this conversation's earlier turns in its cache may be this many responses busier and still win.
 PREFIX_BONUS = 2

@@ -31,7 +31,7 @@ from webtrace.gateway import limits
 from webtrace.gateway.address import address_group
 from webtrace.gateway.incoming import Incoming
 from webtrace.gateway.principal import Principal
-from webtrace.reports import Check
+from webtrace.reporting.service_reports import Check
 
 CheckName = Literal[
     "structure", "size", "authentication", "conversation access", "limit", "region", "model", "conversation data"

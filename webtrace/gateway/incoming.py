@@ -10,7 +10,7 @@ from typing import Literal
 
 from inference.messages import Sampling
 from webtrace.client_events import ResponseCreate
-from webtrace.reports import Header, RequestReport
+from webtrace.reporting.service_reports import Header, RequestReport
 
 SHOWN_FRAME_BYTES = 16_000
 # Headers that say something about the request. Cookies, keys and forwarding details are not among them.

@@ -19,16 +19,16 @@ from inference.settings import EngineSettings
 from webtrace.accounts.guests import welcome
 from webtrace.api.http import Problem, identify
 from webtrace.api.me import me
-from webtrace.contrasts import CONTRASTS
 from webtrace.conversations import selectors
 from webtrace.conversations.models import Response
 from webtrace.dispatch import workers
 from webtrace.gateway import address
 from webtrace.gateway.principal import Principal
-from webtrace.misconceptions import MISCONCEPTIONS
+from webtrace.lessons.contrasts import CONTRASTS
+from webtrace.lessons.misconceptions import MISCONCEPTIONS
+from webtrace.lessons.terms import TERMS
+from webtrace.lessons.worked_numbers import WORKED_NUMBERS
 from webtrace.stages import STAGES
-from webtrace.terms import TERMS
-from webtrace.worked_numbers import WORKED_NUMBERS
 
 
 @require_safe

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from inference.classifier import Card
-from webtrace.reports import Decision, InputSafetyReport, OutputWindow, RuleHit, Score
+from webtrace.reporting.service_reports import Decision, InputSafetyReport, OutputWindow, RuleHit, Score
 from webtrace.safety import policy, rules
 from webtrace.safety.passages import Scored, plain
 from webtrace.safety.rules import Direction

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from webtrace.reports import RuleHit
+from webtrace.reporting.service_reports import RuleHit
 from webtrace.safety.personal_data import cards, emails, phones, redact
 
 Direction = Literal["input", "output"]

@@ -11,7 +11,7 @@ import safetensors.numpy
 from django.conf import settings
 
 from inference.settings import EngineSettings
-from webtrace.worker.engine import EngineFailed
+from webtrace.running.engine import EngineFailed
 
 LIMIT_S = 240
 MOST_WEIGHTS = 500_000_000  # in float32 with their gradients: 4 GB

@@ -28,13 +28,13 @@ from webtrace.dispatch.holds import asked_of
 from webtrace.dispatch.models import Worker
 from webtrace.events import ErrorBody, TraceStage
 from webtrace.prompt import Assembler
+from webtrace.reporting.timing import Stages
+from webtrace.running.engine import Engine, Launch
+from webtrace.running.holds import Holds
+from webtrace.running.recorder import Recorder, Recording
+from webtrace.running.stop import Stop
 from webtrace.storage_problem import storage_problem, until_stored
-from webtrace.timing import Stages
 from webtrace.worker import views
-from webtrace.worker.engine import Engine, Launch
-from webtrace.worker.holds import Holds
-from webtrace.worker.recorder import Recorder, Recording
-from webtrace.worker.stop import Stop
 
 logger = logging.getLogger(__name__)
 

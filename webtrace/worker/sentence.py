@@ -9,7 +9,7 @@ import numpy as np
 import safetensors.numpy
 
 from inference.settings import EngineSettings
-from webtrace.worker.engine import Engine
+from webtrace.running.engine import Engine
 from webtrace.worker.user_message import user_message
 
 

@@ -10,7 +10,7 @@ import safetensors.numpy
 
 from inference.messages import Subject
 from inference.text import Tokenizer
-from webtrace.worker.engine import Engine
+from webtrace.running.engine import Engine
 from webtrace.worker.token_texts import info_of, with_token_texts
 
 

@@ -18,12 +18,12 @@ from inference.query import Query, QueryError, parse_query
 from inference.text import Tokenizer
 from webtrace.conversations.models import Response
 from webtrace.dispatch.views import ViewResult
-from webtrace.worker.engine import Engine, EngineFailed, EngineLost
+from webtrace.running.engine import Engine, EngineFailed, EngineLost
+from webtrace.running.recorder import Recorder
 from webtrace.worker.lesson import training
 from webtrace.worker.logprobs import recorded_logprobs
 from webtrace.worker.message_tokens import message_tokens
 from webtrace.worker.prompt_tokens import prompt_tokens
-from webtrace.worker.recorder import Recorder
 from webtrace.worker.sentence import sentence
 from webtrace.worker.statements import statements
 from webtrace.worker.token_texts import with_token_texts

@@ -12,7 +12,7 @@ from uuid import uuid4
 from inference import messages as m
 from inference.process import EngineGone
 from webtrace.dispatch.workers import Load
-from webtrace.worker.stop import Stop
+from webtrace.running.stop import Stop
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from webtrace.model_reports import (
+from webtrace.reporting.model_reports import (
     AppendReport,
     DetokenizeReport,
     KVCacheReport,
@@ -15,7 +15,7 @@ from webtrace.model_reports import (
     TokenIdsReport,
     TokensReport,
 )
-from webtrace.reports import (
+from webtrace.reporting.service_reports import (
     GatewayReport,
     InputSafetyReport,
     OutputSafetyReport,

@@ -10,11 +10,11 @@ import msgspec
 from inference import messages as m
 from inference.messages import Sampling
 from inference.text import Tokenizer
-from webtrace import model_reports
 from webtrace import prompt as prompts
 from webtrace.prompt import Prompt
-from webtrace.summaries import counted, shorten
-from webtrace.timing import Account
+from webtrace.reporting import model_reports
+from webtrace.reporting.service_summaries import counted, shorten
+from webtrace.reporting.timing import Account
 
 SHOWN_TOKENS = 512
 SHOWN_MERGES = 200

@@ -14,8 +14,8 @@ from django.db import DatabaseError
 from webtrace.breakpoints import Breakpoints, Station, after_stage
 from webtrace.dispatch import holds
 from webtrace.events import ResponseContinued, ResponseHeld
-from webtrace.timing import Stages
-from webtrace.worker.recorder import Recording
+from webtrace.reporting.timing import Stages
+from webtrace.running.recorder import Recording
 
 logger = logging.getLogger(__name__)
 

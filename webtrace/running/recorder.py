@@ -16,8 +16,8 @@ from webtrace.conversations.endings import Ending
 from webtrace.database import DatabaseThread
 from webtrace.dispatch import jobs
 from webtrace.events import ErrorBody, ResponseEvent, TextDelta, Usage
+from webtrace.running.stop import Stop
 from webtrace.storage_problem import storage_problem, until_stored
-from webtrace.worker.stop import Stop
 
 logger = logging.getLogger(__name__)
 

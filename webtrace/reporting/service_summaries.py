@@ -1,5 +1,5 @@
 """What each stage of the service says about a request: one line of input, operation and output with its own values,
-and its report. The stages inside the model speak in `webtrace.model_summaries`."""
+and its report. The stages inside the model speak in `webtrace.reporting.model_summaries`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import msgspec
 
 from inference.messages import Sampling
 from inference.parameters import MAX_BIASES, MAX_STOP_LENGTH, MAX_STOPS
-from webtrace import model_reports, reports
 from webtrace import prompt as prompts
 from webtrace.client_events import Branch
 from webtrace.conversations.models import Response
@@ -20,8 +19,9 @@ from webtrace.dispatch.workers import serves
 from webtrace.gateway.checks import Verdict
 from webtrace.gateway.incoming import Incoming
 from webtrace.prompt import Prompt
+from webtrace.reporting import model_reports, service_reports
+from webtrace.reporting.timing import Account
 from webtrace.safety.decisions import Judgement
-from webtrace.timing import Account
 
 _BLANKS = str.maketrans({"\n": "↵", "\r": "↵", "\t": "⇥"})  # as the page marks them in tokens
 
@@ -91,7 +91,7 @@ def gateway(account: Account, verdict: Verdict) -> None:
         input=f"request {verdict.incoming.message.event_id[:40]} from {_article(verdict.principal.kind)}",
         operation=f"{counted(len(verdict.checks), 'check')} in order, {passed} passed",
         output=output,
-        data=reports.GatewayReport(
+        data=service_reports.GatewayReport(
             request_id=verdict.incoming.message.event_id,
             principal=verdict.principal.kind,
             checks=verdict.checks,
@@ -107,7 +107,7 @@ def retrieval(account: Account, *, asked: bool) -> None:
         input="your message",
         operation="none: retrieval is off",
         output=reason,
-        data=reports.RetrievalReport(enabled=False, reason=reason),
+        data=service_reports.RetrievalReport(enabled=False, reason=reason),
     )
 
 
@@ -127,7 +127,7 @@ def prompt_too_long(account: Account, problem: prompts.PromptTooLong) -> None:
     account.say(
         input=f"{problem.num_tokens:,} tokens without any history",
         output=str(problem),
-        data=reports.PromptReport([], problem.num_tokens, problem.context_length, 0, []),
+        data=service_reports.PromptReport([], problem.num_tokens, problem.context_length, 0, []),
     )
 
 
@@ -149,7 +149,7 @@ def routing(choice: Choice, response: Response) -> Account:
         input=f"model {response.requested_model}; {counted(len(choice.candidates), 'living worker')}",
         operation=f"compare those that have the model ({able})",
         output=choice.reason,
-        data=reports.RoutingReport(
+        data=service_reports.RoutingReport(
             requested_model=response.requested_model,
             model=response.model,
             fingerprint=response.fingerprint,
@@ -175,7 +175,7 @@ def detokenize(data: model_reports.DetokenizeReport) -> Account:
     return account
 
 
-def output_safety(data: reports.OutputSafetyReport) -> Account:
+def output_safety(data: service_reports.OutputSafetyReport) -> Account:
     withheld = data.num_characters_withheld
     num_characters = data.num_characters_released + withheld
     account = Account()
@@ -190,7 +190,7 @@ def output_safety(data: reports.OutputSafetyReport) -> Account:
     return account
 
 
-def stream(data: reports.StreamReport) -> Account:
+def stream(data: service_reports.StreamReport) -> Account:
     first = "no text" if data.time_to_first_token_ms is None else f"first after {_seconds(data.time_to_first_token_ms)}"
     speed = f", {data.tokens_per_second:.3g} tokens/s" if data.tokens_per_second else ""
     account = Account()
@@ -203,7 +203,7 @@ def stream(data: reports.StreamReport) -> Account:
     return account
 
 
-def storage(account: Account, data: reports.StorageReport) -> None:
+def storage(account: Account, data: service_reports.StorageReport) -> None:
     total = sum(row.num_bytes or 0 for row in data.rows)
     account.say(
         input="the finished response",

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from inference.messages import Candidate, Event, Ledger
-from webtrace.reports import Source
+from webtrace.reporting.service_reports import Source
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):

@@ -1,0 +1,1 @@
+"""One response while a worker runs it: its engine, its record, its holds and its stop."""
