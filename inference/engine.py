@@ -200,8 +200,10 @@ class Engine:
                     rows.append(_Row(sequence, logits[0], 1e3 * cut.seconds, 1))
         except Exception as error:
             logger.exception("Reading a prompt failed.")
-            if self._reader.cut is not None:
-                self._fail([self._reader.cut.sequence], error)
+            read = self._reader.sequence
+            if read is None or read.ended:
+                raise
+            self._fail([read], error)
         return prefilled, rows
 
     def _choose(self, row: _Row) -> Step | None:

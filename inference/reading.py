@@ -65,8 +65,9 @@ class Reader:
 
     def __init__(self, decoder: Decoder, cache: KVCache, residuals: ResidualPool, scheduler: Scheduler) -> None:
         self._decoder, self._cache, self._residuals, self._scheduler = decoder, cache, residuals, scheduler
-        self.cut: Cut | None = None
-        """What is being computed, or was last."""
+        self.sequence: Sequence | None = None
+        """Whose prompt is being read, or was last."""
+        self._cut: Cut | None = None
         self._pace = Pace()
 
     def read(self, num_answers: int, step_seconds: float) -> Iterator[tuple[Cut, Tensor]]:
@@ -83,14 +84,15 @@ class Reader:
             logits = cut.compute(until)
             if logits is None:
                 return
-            self.cut = None
+            self._cut = None
             yield cut, logits
             if not num_answers or monotonic() + cut.piece_seconds / 2 > until:
                 return
 
     def _current(self) -> Cut | None:
         """The cut that was begun, or the first of the sequence whose turn it is."""
-        if self.cut is None or not self.cut.is_valid:
-            sequence = self._scheduler.next_reading()
-            self.cut = None if sequence is None else Cut(self._decoder, self._cache, self._residuals, sequence)
-        return self.cut
+        if self._cut is None or not self._cut.is_valid:
+            self._cut, self.sequence = None, self._scheduler.next_reading()
+            if self.sequence is not None:
+                self._cut = Cut(self._decoder, self._cache, self._residuals, self.sequence)
+        return self._cut

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inference import pace
-from inference.messages import FromEngine, Prefilled, Steps
+from inference.messages import Ended, FromEngine, Prefilled, Steps
 from inference.model.decoder import CUT
 from tests.inference.tiny import CONFIG, alone, collect, request, run, tiny_engine
 
@@ -56,3 +56,21 @@ def test_a_cut_whose_response_is_cancelled_is_left_and_the_next_prompt_read() ->
     assert outcomes["other"].numbers == alone(other).numbers
     assert outcomes["cancelled"].end.finish == "cancelled"
     assert engine.scheduler.num_available > free
+
+
+@pytest.mark.parametrize("part", ["inference.reading.StageClock", "inference.engine.PrefillRecord.add"])
+def test_what_fails_around_a_cut_ends_its_response_alone(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """Before the first piece of a cut is computed, and when its numbers are taken."""
+    engine = tiny_engine()
+    engine.submit(request("running", "one", max_tokens=100))
+    messages = engine.step()
+    engine.submit(request("long", LONG))
+    with monkeypatch.context() as broken:
+        broken.setattr(part, lambda *_: (_ for _ in ()).throw(RuntimeError("no room for it")))
+        while not any(isinstance(message, Ended) for message in messages):
+            messages += engine.step()
+    end = collect(messages)["long"].end
+    assert (end.finish, end.error) == ("error", "no room for it")
+    while engine.has_work:
+        messages += engine.step()
+    assert collect(messages)["running"].numbers == alone(request("running", "one", max_tokens=100)).numbers

@@ -120,7 +120,19 @@ def test_nobody_is_told_so_before_any_token_is_asked_for(response: Response) -> 
 
 def test_wrong_method_is_told_the_right_ones(response: Response, owner: User) -> None:
     got = signed_in(owner).post(path(response))
-    assert (got.status_code, got["Allow"]) == (405, "GET")
+    assert (got.status_code, got["Allow"]) == (405, "GET, HEAD")
+    models, chat = with_key(owner).post("/v1/models"), with_key(owner).get("/v1/chat/completions")
+    assert (models.status_code, models["Allow"]) == (405, "GET, HEAD")
+    assert (chat.status_code, chat["Allow"]) == (405, "POST")
+
+
+def test_what_can_be_got_can_be_asked_for_its_head(response: Response, owner: User, stranger: User) -> None:
+    for address in (path(response), path(response, "/events"), "/api/v1/me", "/v1/models"):
+        head, got = with_key(owner).head(address), with_key(owner).get(address)
+        assert (head.status_code, head.content) == (200, b""), address
+        assert head["Content-Type"] == got["Content-Type"]
+    assert with_key(stranger).head(path(response)).status_code == 404
+    assert with_key(owner).head(path(response, "/feedback")).status_code == 405
 
 
 def test_what_is_no_id_is_not_found(owner: User) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -35,6 +35,26 @@ class Problem(Exception):
         super().__init__(message)
         self.status = status
         self.error = ErrorBody(code, message, field, retry_after)
+        self.headers: dict[str, str] = {}
+        if retry_after is not None:
+            self.headers["Retry-After"] = str(max(1, round(retry_after)))
+
+
+class MethodNotAllowed(Problem):
+    def __init__(self, *methods: str) -> None:
+        super().__init__(405, "method_not_allowed", f"Use {', '.join(methods)} here.")
+        self.headers["Allow"] = ", ".join(methods)
+
+
+def answering(method: str | None, methods: Collection[str]) -> str:
+    """The one of `methods` that answers a request's: who answers GET answers HEAD, whose body the server leaves out.
+
+    Raises MethodNotAllowed.
+    """
+    named = [*methods, *(["HEAD"] if "GET" in methods else [])]
+    if method not in named:
+        raise MethodNotAllowed(*named)
+    return "GET" if method == "HEAD" else method
 
 
 def endpoint(*, visitors: bool = False, costs_reading: bool = False, **handlers: Handler) -> Handler:
@@ -46,9 +66,7 @@ def endpoint(*, visitors: bool = False, costs_reading: bool = False, **handlers:
     """
 
     def prepared(request: HttpRequest, path: Mapping[str, Any]) -> tuple[Handler, Principal | None]:
-        handler = handlers.get(request.method or "")
-        if handler is None:
-            raise Problem(405, "method_not_allowed", f"Use {', '.join(handlers)} here.")
+        handler = handlers[answering(request.method, handlers)]
         principal = identify(request, visitors=visitors)
         if costs_reading:
             _spend_reading(request, principal, path.get("token"))
@@ -59,14 +77,14 @@ def endpoint(*, visitors: bool = False, costs_reading: bool = False, **handlers:
             handler, principal = prepared(request, path)
             return reply(handler(request, principal, **path))
         except Exception as error:
-            return failure(error, handlers)
+            return failure(error)
 
     async def async_view(request: HttpRequest, **path: Any) -> HttpResponseBase:
         try:
             handler, principal = await in_database(prepared, request, path)
             return reply(await handler(request, principal, **path))
         except Exception as error:
-            return failure(error, handlers)
+            return failure(error)
 
     is_async = any(iscoroutinefunction(handler) for handler in handlers.values())
     # Exempt from the middleware: identify() asks for the token where a session is the credential.
@@ -140,25 +158,19 @@ def reply(content: Any) -> HttpResponseBase:
     return HttpResponse(msgspec.json.encode(content), content_type="application/json")
 
 
-def failure(error: Exception, handlers: dict[str, Handler]) -> HttpResponse:
+def failure(error: Exception) -> HttpResponse:
     """The answer to a Problem or a missing row. Anything else is raised again, for `webtrace.api.errors`."""
     if isinstance(error, ObjectDoesNotExist):
         error = Problem(404, "not_found", "There is no such thing of yours.")
     if not isinstance(error, Problem):
         raise error
-    response = problem_response(error)
-    if error.status == 405:
-        response["Allow"] = ", ".join(handlers)
-    return response
+    return problem_response(error)
 
 
 def problem_response(problem: Problem) -> HttpResponse:
     body = {name: value for name, value in msgspec.to_builtins(problem.error).items() if value is not None}
     content = msgspec.json.encode({"error": body})
-    response = HttpResponse(content, status=problem.status, content_type="application/json")
-    if problem.error.retry_after is not None:
-        response["Retry-After"] = str(max(1, round(problem.error.retry_after)))
-    return response
+    return HttpResponse(content, status=problem.status, content_type="application/json", headers=problem.headers)
 
 
 class _CsrfCheck(CsrfViewMiddleware):

@@ -19,7 +19,7 @@ from inference.messages import Sampling
 from webtrace import journey
 from webtrace.api.database import in_database, release_connection
 from webtrace.api.frames import MAX_NAME
-from webtrace.api.http import Problem, identify, read_body
+from webtrace.api.http import Problem, answering, identify, read_body
 from webtrace.api.hub import Hub
 from webtrace.api.openai_types import FINISH, MAX_TOP_LOGPROBS, ChatRequest, token_logprobs
 from webtrace.client_events import ResponseCreate
@@ -249,8 +249,7 @@ class Chunks:
 
 
 def _principal(request: HttpRequest, method: str) -> Principal:
-    if request.method != method:
-        raise Problem(405, "method_not_allowed", f"Use {method} here.")
+    answering(request.method, [method])
     principal = identify(request)
     assert principal is not None
     return principal
@@ -298,15 +297,13 @@ def _error_body(problem: Problem) -> dict[str, Any]:
 
 def failure(problem: Problem) -> HttpResponse:
     """A problem as OpenAI's clients expect it."""
-    response = _json(_error_body(problem), problem.status)
-    if problem.error.retry_after is not None:
-        response["Retry-After"] = str(max(1, round(problem.error.retry_after)))
-    return response
+    return _json(_error_body(problem), problem.status, problem.headers)
 
 
 def _sse(body: dict[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(body) + b"\n\n"
 
 
-def _json(body: dict[str, Any], status: int = 200) -> HttpResponse:
-    return HttpResponse(msgspec.json.encode(body), status=status, content_type="application/json")
+def _json(body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:
+    content = msgspec.json.encode(body)
+    return HttpResponse(content, status=status, content_type="application/json", headers=headers)
