@@ -58,9 +58,13 @@ class ResponseQueued(ResponseEvent, frozen=True, kw_only=True, tag="response.que
 
 
 class ResponseInProgress(ResponseEvent, frozen=True, kw_only=True, tag="response.in_progress"):
+    """`sampling` is what the answer is chosen with: what the request left open is as this worker's model has it, which
+    may differ from `response.created` where another worker, or none, was known then."""
+
     worker_id: str
     model: str
     fingerprint: str
+    sampling: Sampling
 
 
 class TextDelta(ResponseEvent, frozen=True, kw_only=True, tag="response.output_text.delta"):

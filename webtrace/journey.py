@@ -122,6 +122,7 @@ def _store(verdict: Verdict, keep: bool, reports: Sequence[dict[str, Any]]) -> t
         message=incoming.message,
         sampling=sampling,
         transport=incoming.transport,
+        defaults=incoming.defaults,
         keep=keep,
         refused=refusal is not None,
     )

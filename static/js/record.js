@@ -144,6 +144,7 @@ const APPLY = {
     if (!record.isReplay) record.status = "in_progress";
     record.model = event.model;
     record.fingerprint = event.fingerprint;
+    record.sampling = event.sampling;
   },
   "response.output_text.delta"(record, event) {
     if (record.isReplay || record.cancelling) return; // Stop stops at once; the end says what the answer is

@@ -64,6 +64,7 @@ class Script:
         self.epoch = 0
         self.number = 0
         self.events: list[Event] = []
+        self.sampling = create["sampling"]
         self.add(
             "response.created", event_id=create["event_id"], conversation_id=conversation_id,
             message_id=f"user-{response_id}", answer_id=f"answer-{response_id}", parent_id=create["parent_id"],
@@ -83,7 +84,9 @@ class Script:
         self.number = 0
 
     def begin(self) -> Event:
-        return self.add("response.in_progress", worker_id="worker", model=MODEL, fingerprint="print")
+        return self.add(
+            "response.in_progress", worker_id="worker", model=MODEL, fingerprint="print", sampling=self.sampling
+        )
 
     def say(self, text: str) -> Event:
         return self.add("response.output_text.delta", delta=text)

@@ -267,7 +267,9 @@ async def hub(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[[], lis
 @asynccontextmanager
 async def recording(trace: bool = True) -> AsyncIterator[tuple[Recorder, Recording]]:
     response = Response(trace=trace)
-    first = log.line(response.pk, Place(1, 1), ResponseInProgress, worker_id="w", model="m", fingerprint="f")
+    first = log.line(
+        response.pk, Place(1, 1), ResponseInProgress, worker_id="w", model="m", fingerprint="f", sampling=m.Sampling()
+    )
     recorder = Recorder()
     running = asyncio.create_task(recorder.run())
     yield recorder, recorder.open(Taken(response, 1, 0.0, [first]), Stop())
@@ -335,7 +337,9 @@ async def test_one_end_that_waits_for_storage_keeps_nobody_elses_log_waiting(dat
         database.refused, database.failure = "stop", OperationalError("database or disk is full")
         finishing = asyncio.create_task(recorder.finish(one, Ending("stop", "")))
         other = Response(trace=True)
-        first = log.line(other.pk, Place(1, 1), ResponseInProgress, worker_id="w", model="m", fingerprint="f")
+        first = log.line(
+            other.pk, Place(1, 1), ResponseInProgress, worker_id="w", model="m", fingerprint="f", sampling=m.Sampling()
+        )
         recorder.open(Taken(other, 1, 0.0, [first]), Stop()).release("b")
         await until(lambda: database.lines)
         assert not finishing.done()
@@ -375,7 +379,7 @@ async def test_an_answer_ends_before_it_outgrows_the_message_of_its_end(database
 
 async def test_without_trace_only_text_is_recorded(database: Database, hub: Any) -> None:
     async with recording(trace=False) as (recorder, one):
-        one.trace(ResponseInProgress, worker_id="", model="", fingerprint="")
+        one.trace(ResponseInProgress, worker_id="", model="", fingerprint="", sampling=m.Sampling())
         one.release("a")
         await recorder.finish(one, Ending("stop", "a"))
     assert [line.type for line in database.lines] == ["response.output_text.delta", "response.completed"]

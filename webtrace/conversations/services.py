@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +11,7 @@ import msgspec
 from django.db import transaction
 from django.utils import timezone
 
-from inference.messages import Sampling
+from inference.messages import AskedSampling, Sampling
 from webtrace.accounts.models import User
 from webtrace.client_events import InputMessage, ResponseCreate
 from webtrace.conversations import branching, selectors
@@ -18,6 +19,7 @@ from webtrace.conversations.log import storable
 from webtrace.conversations.models import Conversation, Feedback, Message, Response, Share
 
 TITLE_CHARACTERS = 80
+SERVICE_DEFAULTS = Sampling()  # of a request that comes with none of its own
 ROOT = "root"  # as `parent_id`: a new first turn, beside the conversation's present one
 
 
@@ -59,10 +61,13 @@ def start_response(
     message: ResponseCreate,
     sampling: Sampling,
     transport: str,
+    defaults: Sampling = SERVICE_DEFAULTS,
     keep: bool = True,
     refused: bool = False,
 ) -> tuple[Response, bool]:
     """A response for this request, with its conversation and messages, and whether it is new.
+
+    `defaults` holds for what neither the request nor the model's checkpoint says, see `settle_sampling`.
 
     The same `event_id` with the same body gives the same response again; with another body it raises EventIdReused.
     A refused request leaves the conversation as it is. Raises Conversation.DoesNotExist, UnknownParent, CannotBranch.
@@ -78,7 +83,7 @@ def start_response(
         transport=transport,
         requested_model=message.model,
         sampling=msgspec.to_builtins(sampling, str_keys=True),
-        request=_request(message),
+        request=_request(message, defaults),
         trace=message.trace,
     )
     if refused:
@@ -91,15 +96,43 @@ def start_response(
     return response, True
 
 
-def _request(message: ResponseCreate) -> dict[str, Any]:
+def _request(message: ResponseCreate, defaults: Sampling) -> dict[str, Any]:
     """What the worker needs of the request, as JSON."""
     return {
         "input": [{"role": one.role, "content": storable(one.content)} for one in inputs(message)],
         "instructions": storable(message.instructions or ""),
         "retrieval": message.retrieval,
         "breakpoints": msgspec.to_builtins(message.breakpoints),
+        "left_open": _left_open(message.sampling, defaults),
         "parent_id": None,
     }
+
+
+def _left_open(asked: AskedSampling, defaults: Sampling) -> dict[str, Any]:
+    """The sampling parameters of which the request says nothing, with their defaults; a seed is drawn instead."""
+    plain = msgspec.to_builtins(defaults, str_keys=True)
+    return {name: value for name, value in plain.items() if name != "seed" and getattr(asked, name) is None}
+
+
+def settle_sampling(*, response: Response, stated: Mapping[str, float]) -> None:
+    """What the request left open is from now on as the checkpoint of the worker's model states it, which need not be
+    the one known when it was admitted, if there was any. Its conversation goes on so, if that is its newest request.
+
+    Call with the response's row locked.
+    """
+    before = response.sampling
+    response.sampling = before | {
+        name: stated.get(name, value) for name, value in response.request["left_open"].items()
+    }
+    if response.sampling == before:
+        return
+    response.save(update_fields=("sampling",))
+    conversation = response.conversation
+    if conversation is None or response.request.get("branch"):
+        return
+    if {**conversation.sampling, "seed": None} == {**before, "seed": None}:
+        conversation.sampling = {**response.sampling, "seed": conversation.sampling["seed"]}
+        conversation.save(update_fields=("sampling",))
 
 
 def _conversation_if_own(owner: User, conversation_id: str | None) -> Conversation | None:
@@ -141,7 +174,9 @@ def _keep_sampling(conversation: Conversation, response: Response, message: Resp
 def _add_version(response: Response, original: Response, message: ResponseCreate) -> None:
     """Store an empty answer beside an earlier one, to the same messages with the same instructions."""
     own = response.request
-    response.request = {**original.request, "branch": None, "breakpoints": own["breakpoints"]}
+    response.request = {
+        **original.request, "branch": None, "breakpoints": own["breakpoints"], "left_open": own["left_open"]
+    }  # fmt: skip
     if message.branch is not None:
         response.request["branch"] = {**msgspec.to_builtins(message.branch), "response_id": str(original.pk)}
         response.requested_model = original.model

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import cast
 from uuid import UUID
 
+import msgspec
 from django.db import transaction
 from django.db.models.functions import Now
 
-from webtrace.conversations import endings, log
+from inference.messages import Sampling
+from webtrace.conversations import endings, log, services
 from webtrace.conversations.endings import Ending
 from webtrace.conversations.models import Response
 from webtrace.dispatch.models import Job, Worker
@@ -92,6 +94,7 @@ def take(*, response_id: UUID, worker: Worker) -> Taken | None:
     response.taken_at = job.taken_at
     response.queue_ms = max(0.0, (job.taken_at - job.created_at).total_seconds() * 1000)
     response.save(update_fields=("epoch", "status", "worker_id", "model", "fingerprint", "taken_at", "queue_ms"))
+    services.settle_sampling(response=response, stated=worker.model_info.get("sampling", {}))
     lines = [
         log.line(
             response_id,
@@ -100,6 +103,7 @@ def take(*, response_id: UUID, worker: Worker) -> Taken | None:
             worker_id=worker.pk,
             model=worker.model,
             fingerprint=worker.fingerprint,
+            sampling=msgspec.convert(response.sampling, Sampling, str_keys=True),
         )
     ]
     log.append([log.Write(response_id, response.epoch, lines)])
