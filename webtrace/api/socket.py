@@ -1,4 +1,4 @@
-"""The WebSocket at /ws/v1/: creates, cancels and watches responses."""
+"""The WebSocket at /ws/v1/: from accept to close, frames in and events out."""
 
 from __future__ import annotations
 
@@ -14,34 +14,21 @@ import msgspec
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 
-from inference.query import QueryError
-from webtrace import events, journey
+from webtrace import events
 from webtrace.api.attention import WatchedHead
 from webtrace.api.credential import Credential
 from webtrace.api.database import in_database
 from webtrace.api.frames import UnreadableFrame, read_frame
 from webtrace.api.hub import Hub
 from webtrace.api.outbox import Outbox
+from webtrace.api.requests import Requests
 from webtrace.api.transport import WriteGate, answer_breaches, send_close_frame
-from webtrace.api.watch import Watch
-from webtrace.breakpoints import LARGEST_STEP, parse, problem_with
-from webtrace.client_events import (
-    ClientMessage,
-    ResponseCancel,
-    ResponseContinue,
-    ResponseCreate,
-    ResponseResume,
-    TraceWatch,
-)
-from webtrace.conversations import selectors
-from webtrace.conversations.log import Line, Place
-from webtrace.conversations.models import Response
-from webtrace.dispatch import holds
-from webtrace.dispatch.cancel import cancel_response
+from webtrace.api.watches import Watches
+from webtrace.conversations.log import Line
 from webtrace.gateway import rejections
 from webtrace.gateway.address import client_address
 from webtrace.gateway.identity import Unauthenticated
-from webtrace.gateway.incoming import Incoming, shown_headers
+from webtrace.gateway.incoming import shown_headers
 from webtrace.gateway.origin import is_encrypted, origin_allowed
 from webtrace.storage_problem import storage_problem
 
@@ -50,7 +37,6 @@ logger = logging.getLogger(__name__)
 RECHECK_S = 30.0  # how long a revoked key or an ended session can go unnoticed while nothing is asked
 IDLE_S = 1800.0  # without a frame from the client and nothing watched
 MAX_SOCKETS = 32  # a user, or an address before there is a user
-MAX_WATCHES = 64  # a socket
 MAX_FRAMES = 300  # a minute and socket
 MAX_UNREADABLE = 100  # one after another
 # A frame of more than MAX_FRAME_BYTES gets an `error`, the socket lives; past this it is not even read: close 1009.
@@ -65,17 +51,21 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def connect(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._watches: dict[UUID, Watch] = {}
         self._recent: deque[float] = deque()
         self._last_frame = time.monotonic()
         self._num_unreadable = 0
         self._closed = False
         self._head = WatchedHead(self._tell, self._start)
         self._hub = Hub.current()
+        self._watches = Watches(self._hub, self)
         self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.scope["headers"]}
         self._encrypted = is_encrypted(self._headers, self.scope.get("scheme"))
         self._address = client_address((self.scope.get("client") or [None])[0], self._headers.get("x-forwarded-for"))
         self.credential = Credential(self._headers, self._address)
+        self._requests = Requests(
+            self.credential, self._watches, self._head, self._tell,
+            headers=shown_headers(self.scope["headers"]), encrypted=self._encrypted,
+        )  # fmt: skip
         await self.accept()
         answer_breaches(self.base_send, READ_FRAME_BYTES)
         gate = WriteGate()
@@ -104,8 +94,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def disconnect(self, code: int) -> None:
         self._closed = True
         self._hub.listeners.discard(self)
-        for watch in self._watches.values():
-            self._hub.unwatch(watch)
+        self._watches.close()
         for task in self._tasks:
             task.cancel()
 
@@ -128,7 +117,7 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
             return
         self._num_unreadable = 0
         try:
-            await self._handle(message, text_data)
+            await self._requests.carry_out(message, text_data)
         except UnreadableFrame as unreadable:
             self._reject(unreadable.error, text_data)
         except Unauthenticated as problem:
@@ -138,96 +127,13 @@ class ClientSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
             error = storage_problem(failure) or FAILED
             self._tell(events.SocketError(error.code, error.message, None, message.event_id, error.retry_after))
 
-    async def _handle(self, message: ClientMessage, frame: str) -> None:
-        match message:
-            case ResponseCreate():
-                await self._create(message, frame)
-            case ResponseCancel():
-                response = await self._response(message)
-                await cancel_response(response.pk)
-            case ResponseResume():
-                response = await self._response(message)
-                await self._resume(response, message)
-            case ResponseContinue():
-                await self._continue(message)
-            case TraceWatch():
-                response = await self._response(message)
-                try:
-                    self._head.watch(response, message)
-                except QueryError as problem:
-                    raise UnreadableFrame("invalid_value", str(problem), problem.field, message.event_id) from None
-
-    # ------------------------------------------------------------ what the client asks for
-
-    async def _create(self, message: ResponseCreate, frame: str) -> None:
-        principal = await self.credential.certain()
-        if len(self._watches) >= MAX_WATCHES:
-            raise UnreadableFrame(
-                "too_many_responses", f"This connection already watches {MAX_WATCHES} responses.", None,
-                message.event_id,
-            )  # fmt: skip
-        incoming = Incoming(
-            message=message,
-            transport="websocket",
-            frame=frame,
-            headers=shown_headers(self.scope["headers"]),
-            encrypted=self._encrypted,
-        )
-        outcome = await journey.admit(incoming, principal)
-        if outcome.response_id is not None:
-            self._watch(outcome.response_id, Place())
-        elif isinstance(outcome, journey.Refused):
-            error = outcome.error
-            self._tell(events.SocketError(error.code, error.message, error.field, message.event_id, error.retry_after))
-
-    async def _continue(self, message: ResponseContinue) -> None:
-        if message.until not in ("next", "end"):
-            try:
-                parse(message.until)
-            except ValueError as problem:
-                raise UnreadableFrame("invalid_value", f"until: {problem}.", "until", message.event_id) from None
-        if wrong := problem_with(message.breakpoints or (), LARGEST_STEP):
-            raise UnreadableFrame("invalid_value", wrong.message, wrong.field, message.event_id)
-        response = await self._response(message)
-        try:
-            await holds.continue_response(response.pk, message.until, message.breakpoints)
-        except holds.NotHeld as problem:
-            raise UnreadableFrame("not_held", str(problem), "response_id", message.event_id) from None
-        except holds.Passed as problem:
-            raise UnreadableFrame("invalid_value", f"until: {problem}", "until", message.event_id) from None
-
-    async def _response(self, message: ResponseCancel | ResponseResume | ResponseContinue | TraceWatch) -> Response:
-        """The principal's response this message names."""
-        principal = await self.credential.certain()
-        try:
-            identifier = UUID(message.response_id)
-            return await in_database(selectors.response, owner=principal.user, response_id=identifier)
-        except (ValueError, Response.DoesNotExist):
-            raise UnreadableFrame(
-                "not_found", "There is no such response of yours.", "response_id", message.event_id
-            ) from None
-
-    async def _resume(self, response: Response, message: ResponseResume) -> None:
-        for field in ("epoch", "after"):
-            if not 0 <= getattr(message, field) < 2**31:
-                raise UnreadableFrame(
-                    "invalid_value", f"{field} must be from 0 to {2**31 - 1}.", field, message.event_id
-                )
-        self._watch(response.pk, Place(message.epoch, message.after))
-
-    def _watch(self, response_id: UUID, place: Place) -> None:
-        """From now on this socket gets the response's events after `place`."""
-        if (former := self._watches.pop(response_id, None)) is not None:
-            self._hub.unwatch(former)
-        self._watches[response_id] = self._hub.watch(response_id, place, self)
-
     # ------------------------------------------------------------ a sink of the hub, and a listener
 
     def put_line(self, response_id: str, line: Line) -> None:
         self._outbox.put_line(response_id, line)
         self._head.offer(response_id, line)
         if line.type in events.END_TYPES:
-            self._watches.pop(UUID(response_id), None)
+            self._watches.ended(UUID(response_id))
 
     async def room(self) -> None:
         await self._outbox.room()
