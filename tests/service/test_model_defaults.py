@@ -14,8 +14,9 @@ from webtrace import journey
 from webtrace.accounts.models import User
 from webtrace.api.openai import DEFAULTS
 from webtrace.client_events import ResponseCreate
-from webtrace.conversations import log
+from webtrace.conversations import log, services
 from webtrace.conversations.models import Response
+from webtrace.dispatch import jobs
 from webtrace.dispatch.models import Worker
 from webtrace.gateway.incoming import Incoming
 from webtrace.pages.views import _models
@@ -91,3 +92,20 @@ def test_a_conversation_keeps_what_its_newest_request_asked_for(owner: User) -> 
     response.refresh_from_db()
     assert response.sampling["temperature"] == STATED["temperature"]
     assert response.conversation.sampling == newest
+
+
+@pytest.mark.django_db
+def test_another_answer_leaves_open_what_its_own_request_does(owner: User) -> None:
+    first = admitted(owner, "auto", AskedSampling(top_k=7), Sampling())
+    again, _ = services.start_response(
+        owner=owner,
+        message=ResponseCreate(
+            "again", [], conversation_id=str(first.conversation_id), parent_id=str(first.user_message_id),
+            sampling=AskedSampling(temperature=1.5),
+        ),
+        sampling=Sampling(temperature=1.5, seed=1),
+        transport="websocket",
+    )  # fmt: skip
+    jobs.enqueue(again, asked_from="192.0.2.1")
+    settled = take(again, worker("taker", 0, STATED)).response.sampling
+    assert (settled["temperature"], settled["top_k"]) == (1.5, STATED["top_k"])
