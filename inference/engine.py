@@ -201,9 +201,11 @@ class Engine:
         except Exception as error:
             logger.exception("Reading a prompt failed.")
             read = self._reader.sequence
-            if read is None or read.ended:
+            reading = [one for one in self.scheduler.running if one.is_reading]
+            failed = reading if read is None or read.ended else [read]
+            if not failed:
                 raise
-            self._fail([read], error)
+            self._fail(failed, error)
         return prefilled, rows
 
     def _choose(self, row: _Row) -> Step | None:

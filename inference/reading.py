@@ -92,7 +92,8 @@ class Reader:
     def _current(self) -> Cut | None:
         """The cut that was begun, or the first of the sequence whose turn it is."""
         if self._cut is None or not self._cut.is_valid:
-            self._cut, self.sequence = None, self._scheduler.next_reading()
+            self._cut = self.sequence = None  # what fails in the choice is not the former's
+            self.sequence = self._scheduler.next_reading()
             if self.sequence is not None:
                 self._cut = Cut(self._decoder, self._cache, self._residuals, self.sequence)
         return self._cut

@@ -74,3 +74,22 @@ def test_what_fails_around_a_cut_ends_its_response_alone(monkeypatch: pytest.Mon
     while engine.has_work:
         messages += engine.step()
     assert collect(messages)["running"].numbers == alone(request("running", "one", max_tokens=100)).numbers
+
+
+def test_what_fails_in_the_choice_of_a_prompt_ends_all_that_are_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows whose fault it is; who was read last, and answers by now, is left alone."""
+    engine = tiny_engine()
+    running = request("running", "one", max_tokens=100)
+    engine.submit(running)
+    messages = engine.step()
+    engine.submit(request("long", LONG))
+    engine.submit(request("other", LONG))
+    with monkeypatch.context() as broken:
+        broken.setattr(engine.scheduler, "next_reading", lambda: (_ for _ in ()).throw(RuntimeError("no turn")))
+        while sum(isinstance(message, Ended) for message in messages) < 2:
+            messages += engine.step()
+    while engine.has_work:
+        messages += engine.step()
+    outcomes = collect(messages)
+    assert {outcomes[name].end.error for name in ("long", "other")} == {"no turn"}
+    assert outcomes["running"].numbers == alone(running).numbers
