@@ -196,7 +196,7 @@ async def run(
     except EngineFailed as problem:
         return outcomes.failed(recording, "engine_error", f"The engine could not judge this: {problem}")
     except EngineLost as problem:
-        return outcomes.failed(recording, "engine_lost", f"The engine stopped while it worked on this: {problem}")
+        return outcomes.failed(recording, "engine_lost", f"The engine stopped while it worked on this. {problem}")
 
 
 async def _run(

@@ -10,6 +10,8 @@ handler403 = "webtrace.api.errors.permission_denied"
 handler404 = "webtrace.api.errors.page_not_found"
 handler500 = "webtrace.api.errors.server_error"
 
+admin.site.site_header = admin.site.site_title = "Webtrace administration"
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("accounts/", include("webtrace.accounts.urls")),

@@ -54,7 +54,7 @@ export function createAnswer({ record, versions, again, branch }) {
     text.hidden = !finished.hidden || record.text === "";
     const { words, alarm } = describeState(record);
     state.classList.toggle("alarm", alarm);
-    if (!state.textContent.startsWith(words) || !active) state.replaceChildren(words, ...remedies(record));
+    if (!state.textContent.startsWith(words) || !active) state.replaceChildren(words, ...remedies(record, again));
     tools.classList.toggle("versions-only", active);
     copy.hidden = record.text === "";
     share.hidden = record.id === null || sourceOf(record).address === null;
@@ -119,9 +119,11 @@ function failureWords({ error, finishReason, stages }) {
   return `${start}${field}: ${error.message}${later}`;
 }
 
-/** What a reader can do about it: a guest who has reached the limit may sign up for a wider one. */
-function remedies({ error }) {
-  if (error === null || !get().me?.guest || !error.retry_after) return [];
+/** What a reader can do about it: where the service broke down ask again; a guest at the limit may sign up for a wider one. */
+function remedies({ status, finishReason, error }, again) {
+  const brokeDown = status === "interrupted" || (status === "failed" && finishReason !== "refused");
+  if (brokeDown && again !== null) return [" ", button("Try once more", { onclick: again, class: "small" })];
+  if (!error?.retry_after || !get().me?.guest) return [];
   return [" ", accountLink("signup", "Sign up for a wider limit"), " and keep this conversation."];
 }
 

@@ -14,6 +14,7 @@ const pictures = new WeakMap(); // canvas → what it was painted with
 export function themed(name) {
   const probe = document.createElement("span");
   probe.style.setProperty("color", `var(--${name})`);
+  if (name.startsWith("data-")) probe.style.setProperty("forced-color-adjust", "none"); // the system's one colour would say nothing
   document.body.append(probe);
   const { color } = getComputedStyle(probe);
   probe.remove();

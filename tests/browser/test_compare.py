@@ -34,6 +34,7 @@ def test_an_answer_of_another_conversation_is_found_compared_and_linked_to(site:
     ask_elsewhere(page, "and of an owl")
     page.locator(f".answer-tokens [data-step='{STEP}']").click()
     page.get_by_role("group", name="Branch with another token").get_by_role("button").first.click()
+    expect(page.get_by_text("2 of 2")).to_be_visible()  # or the end of the first version would do
     await_end(page)
     page.get_by_role("link", name="Compare").click()
     compare = page.locator("#page-compare")

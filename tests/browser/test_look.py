@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 
 import pytest
@@ -40,6 +41,29 @@ def test_no_width_scrolls_sideways(site: Site, open_page: Open, width: int) -> N
         page.evaluate("address => { location.hash = address; }", f"#page={name}")
         expect(page.locator(f"#page-{name} .page-body > *").first).to_be_visible()
         assert_fits(page)
+
+
+@pytest.mark.parametrize("width", [320, 768, 1440])
+def test_the_composer_stays_in_its_pane(site: Site, open_page: Open, width: int) -> None:
+    sampling = json.dumps({"temperature": 0.85, "top_k": 50, "top_p": 0.95, "seed": 123456789, "max_tokens": 250})
+    store = f"localStorage.setItem('sampling', {json.dumps(sampling)})"
+    page = open_page(site, width=width, height=800, prepare=lambda page: page.add_init_script(store))
+    expect(page.locator(".settings-summary")).to_contain_text("seed")
+    pane, button = page.locator(".chat").bounding_box(), page.locator(".send-button:visible").bounding_box()
+    assert pane is not None
+    assert button is not None
+    assert button["x"] + button["width"] <= pane["x"] + pane["width"]
+
+
+def test_where_the_system_sets_all_colours_those_of_data_still_differ(site: Site, browser: Browser) -> None:
+    context = browser.new_context(forced_colors="active", color_scheme="dark")
+    page = context.new_page()
+    page.goto(site.url)
+    colours = page.evaluate(
+        "import('/static/js/colours.js').then(({ scale }) => [0, 0.5, 1].map((at) => scale('sequential')(at).join()))"
+    )
+    assert len(set(colours)) == 3
+    context.close()
 
 
 TOUCHING = """() => [".stretch-name", ".station-time"].flatMap((kind) => {

@@ -1,9 +1,9 @@
 """From scores and rule hits to one of five decisions, with everything that led to it.
 
-The policy for an input, first match wins: a rule redirects (self-harm); a head acts (a threat is refused, harassment
-redirected); a rule asks for a person, or the harmful labels are over the threshold together and none alone; a rule or
-a head asks for care, and the prompt gets an amendment; otherwise it is allowed. An answer is allowed, refused or
-reviewed, window by window.
+The policy for an input, first match wins: a rule redirects (self-harm) or refuses (making a weapon); a head acts (a
+threat is refused, harassment redirected); a rule asks for a person, or the harmful labels are over the threshold
+together and none alone; a rule or a head asks for care, and the prompt gets an amendment; otherwise it is allowed. An
+answer is allowed, refused or reviewed, window by window.
 """
 
 from __future__ import annotations
@@ -108,6 +108,8 @@ def _decide_input(hits: Sequence[RuleHit], heads: _Heads | None) -> _Verdict:
     by_effect = {hit.effect: hit for hit in reversed(hits)}
     if hit := by_effect.get("redirect"):
         return _Verdict("redirect", _matched(hit), answer=policy.SELF_HARM)
+    if hit := by_effect.get("refuse"):
+        return _Verdict("refuse", _matched(hit), answer=policy.NO_WEAPON)
     if acting := _acting(hits, heads):
         if acting.label == HARASSMENT:
             return _Verdict("redirect", acting.reason, answer=policy.KINDNESS)

@@ -4,6 +4,10 @@ REFUSAL = (
     "I won't help to threaten or hurt anyone. If somebody is in danger, please call your local emergency number. "
     "If you are angry with someone, I can help you find words that don't frighten them."
 )
+NO_WEAPON = (
+    "I won't explain how to make something that kills or maims. I can tell you about its history, or how such things "
+    "are found and made harmless. If somebody plans to hurt people, please call your local emergency number."
+)
 KINDNESS = (
     "I'd rather not put anyone down. I can help you say what bothers you in a firm and fair way, or write a joke "
     "that the person themselves would laugh at."

@@ -79,6 +79,18 @@ _finding_a_person = _pattern(
     r"""\b (?: find | get | give | look \s up | dig \s up | track \s down ) \b [^.!?\n]{0,40}
     \b (?: home \s address | private \s address | where \s (?: he | she ) \s lives ) \b"""
 )
+_making_a_weapon = _pattern(
+    r"""\b (?: how \s (?: do | can | could | would | should | to ) | (?: show | teach | tell | explain \s to ) \s me
+        | instructions | recipe | steps | guide | help \s me | i \s (?: want | need | would \s like ) \s to ) \b
+    [^.!?\n]{0,40}
+    \b (?: make | making | build | building | construct | assemble | cook | create | produce | synthesi[sz]e | for ) \b
+    (?: \s (?! (?: bath | photo | glitter | seed | fork | logic | stink | cocoa | chocolate | toy | paper | lego
+        | fake | model | prop | game ) \b ) [\w'’-]+ ){0,4}?
+    \s (?: bombs? | explosives | explosive \s devices? | (?: hand \s )? grenades? | molotov \s cocktails? | napalm
+        | sarin | ricin | nerve \s (?: gas | agent )s? | mustard \s gas | land \s? mines? ) \b
+    (?! \s (?: shelter | squad | disposal | detector | calorimeter | cyclone | prop | costume | cake | sound | emoji ) )
+    (?! [^.!?\n]* \b (?: minecraft | game | unity | unreal | blender | lego | story | novel | cosplay ) \b )"""
+)
 _injection = _pattern(
     r"""\b (?: ignore | disregard | forget ) \s (?: all \s | any \s | the \s | your \s | these \s ){0,2}
         (?: previous | prior | above | earlier | system ) \s (?: instructions? | prompts? | rules | messages? ) \b
@@ -90,10 +102,11 @@ RULES = (
     Rule("announced-violence", "1", ("input", "output"), "lower", _announced_violence),
     Rule("self-harm", "1", ("input",), "redirect", _self_harm),
     Rule("finding-a-person", "1", ("input",), "review", _finding_a_person),
+    Rule("making-a-weapon", "1", ("input",), "refuse", _making_a_weapon),
     Rule("payment-card", "1", ("input",), "constrain", _any_of(cards)),
     Rule("payment-card-output", "1", ("output",), "refuse", _any_of(cards)),
     Rule("contact-data", "1", ("output",), "flag", _any_of(lambda text: [*emails(text), *phones(text)])),
     Rule("prompt-injection", "1", ("input",), "flag", _injection),
 )
-VERSION = "1"
+VERSION = "2"
 """Of the list as a whole: raised with every rule that changes, comes or goes."""
