@@ -20,6 +20,12 @@ def assert_fits(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def keep_in_both_themes(page: Page, name: str) -> None:
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        keep_screenshot(page, f"{name}-{scheme}")
+
+
 @pytest.mark.parametrize("width", [320, 360, 768, 1024, 1440, 2560])
 def test_no_width_scrolls_sideways(site: Site, open_page: Open, width: int) -> None:
     page = open_page(site, width=width, height=800)
@@ -28,7 +34,7 @@ def test_no_width_scrolls_sideways(site: Site, open_page: Open, width: int) -> N
     ask(page, "a_very_long_word_without_any_place_to_break_it_" * 6)
     await_end(page)
     assert_fits(page)
-    keep_screenshot(page, f"answer-{width}")
+    keep_in_both_themes(page, f"answer-{width}")
     if width < 760:
         page.get_by_role("tab", name="Inside").click()
         expect(page.locator(".chat")).to_be_hidden()
@@ -36,7 +42,7 @@ def test_no_width_scrolls_sideways(site: Site, open_page: Open, width: int) -> N
         page.locator(f"[data-slug={slug}]").click()
         expect(page.locator(f"#stage-{slug}")).to_be_visible()
         assert_fits(page)
-    keep_screenshot(page, f"inside-{width}")
+    keep_in_both_themes(page, f"inside-{width}")
     for name in ("reading", "misconceptions", "meaning"):
         page.evaluate("address => { location.hash = address; }", f"#page={name}")
         expect(page.locator(f"#page-{name} .page-body > *").first).to_be_visible()
