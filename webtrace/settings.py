@@ -180,8 +180,10 @@ LOGIN_URL = "accounts:login"
 LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "/"
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = 1  # hour
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # what is refused unseen is no failure and leaves no row
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_VERBOSE = False
+AXES_HANDLER = "webtrace.accounts.lockout.LockoutHandler"
 AXES_CLIENT_IP_CALLABLE = "webtrace.gateway.address.of_request"
 AXES_LOCKOUT_CALLABLE = "webtrace.accounts.views.locked_out"
 
@@ -191,6 +193,7 @@ GUEST_DAYS = env.integer("WEBTRACE_GUEST_DAYS", 30)  # without a request, until 
 GUEST_MAX_TOKENS = env.integer("WEBTRACE_GUEST_MAX_TOKENS", 300, at_least=1)
 NEW_GUESTS_PER_HOUR = env.integer("WEBTRACE_NEW_GUESTS_PER_HOUR", 200, at_least=1)  # from one address
 NEW_USERS_PER_HOUR = env.integer("WEBTRACE_NEW_USERS_PER_HOUR", 50, at_least=1)  # from one address
+PASSWORDS_PER_HOUR = env.integer("WEBTRACE_PASSWORDS_PER_HOUR", 200, at_least=1)  # from one address, right or wrong
 USER_ANSWERS_PER_HOUR = env.integer("WEBTRACE_USER_ANSWERS_PER_HOUR", 600)
 USER_MAX_TOKENS = env.integer("WEBTRACE_USER_MAX_TOKENS", 4096, at_least=1)
 # Views, pages of events and exports: for each user, and for each share link and address.

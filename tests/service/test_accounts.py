@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from axes.models import AccessAttempt
 from django.conf import settings as live_settings
+from django.contrib.auth.hashers import MD5PasswordHasher
 from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -198,6 +200,61 @@ def test_too_many_wrong_passwords_lock_the_form(db: None, settings: Any) -> None
     assert "Too many wrong passwords" in got.content.decode()
     right = client.post("/accounts/login/", {"username": "ada", "password": PASSWORD})
     assert right.status_code == 429
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The passwords that were hashed."""
+    passwords: list[str] = []
+    encode = MD5PasswordHasher.encode
+
+    def noted(self: MD5PasswordHasher, password: str, salt: str) -> str:
+        passwords.append(password)
+        return encode(self, password, salt)
+
+    monkeypatch.setattr(MD5PasswordHasher, "encode", noted)
+    return passwords
+
+
+@pytest.mark.parametrize("page", ["/accounts/login/", "/admin/login/"])
+def test_one_address_tries_only_so_many_passwords(db: None, settings: Any, hashed: list[str], page: str) -> None:
+    settings.PASSWORDS_PER_HOUR = 2
+    make_user("ada", PASSWORD)
+    hashed.clear()
+
+    def log_in(name: str, password: str, place: str = "192.0.2.1") -> int:
+        return Client(REMOTE_ADDR=place).post(page, {"username": name, "password": password}).status_code
+
+    assert [log_in(f"nobody-{number}", "wrong") for number in range(5)] == [200, 200, 429, 429, 429]
+    assert hashed == ["wrong", "wrong"]
+    assert AccessAttempt.objects.count() == 2, "what is refused unseen leaves no row either"
+    assert log_in("ada", PASSWORD) == 429
+    assert log_in("ada", "wrong", "192.0.2.2") == 200
+
+
+def test_a_locked_name_takes_nothing_from_its_address(db: None, settings: Any) -> None:
+    settings.AXES_FAILURE_LIMIT, settings.PASSWORDS_PER_HOUR = 1, 2
+    make_user("ada", PASSWORD)
+    for _ in range(3):
+        assert Client().post("/accounts/login/", {"username": "bea", "password": "wrong"}).status_code == 429
+    assert Client().post("/accounts/login/", {"username": "ada", "password": PASSWORD}).status_code == 302
+
+
+def test_the_old_password_is_tried_only_so_often(db: None, settings: Any, hashed: list[str]) -> None:
+    settings.PASSWORDS_PER_HOUR = 2
+    client = signed_in(make_user("ada", PASSWORD))
+    hashed.clear()
+    form = {"old_password": "wrong", "new_password1": "a new one 1718", "new_password2": "a new one 1718"}
+    assert [client.post("/accounts/password/", form).status_code for _ in range(4)] == [200, 200, 429, 429]
+    assert hashed == ["wrong", "wrong"]
+    assert "Too many passwords" in client.post("/accounts/password/", form).content.decode()
+
+
+def test_a_guest_has_no_password_to_change(guest: User, hashed: list[str]) -> None:
+    for method in ("get", "post"):
+        got = getattr(signed_in(guest), method)("/accounts/password/")
+        assert (got.status_code, got["Location"]) == (302, "/accounts/signup/")
+    assert hashed == []
 
 
 def test_a_new_password_ends_other_sessions(db: None) -> None:

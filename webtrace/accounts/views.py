@@ -9,6 +9,7 @@ from django.contrib.auth import login, views
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse_lazy
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -66,10 +67,20 @@ class LogOutView(views.LogoutView):
 
 
 class PasswordChangeView(views.PasswordChangeView):
-    """All other sessions of the user end with the old password."""
+    """All other sessions of the user end with the old password. A guest, who has none, is led to the sign-up."""
 
     template_name = "accounts/password_change.html"
     success_url = reverse_lazy("accounts:keys")
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return redirect("accounts:signup") if _guest(request) else super().dispatch(request, *args, **kwargs)
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if limits.may_try_password(address.of_request(request)):
+            return super().post(request, *args, **kwargs)
+        messages.error(request, "Too many passwords were tried from your network address; try again in an hour.")
+        context = self.get_context_data(form=self.form_class(cast(User, request.user)))
+        return self.render_to_response(context, status=429)
 
     def form_valid(self, form: Any) -> HttpResponse:
         response = super().form_valid(form)
@@ -79,8 +90,11 @@ class PasswordChangeView(views.PasswordChangeView):
 
 
 def locked_out(request: HttpRequest, response: HttpResponse | None, credentials: dict[str, Any]) -> HttpResponse:
-    """What axes shows after too many wrong passwords: the form, with the reason."""
-    messages.error(request, "Too many wrong passwords. Wait an hour, or ask an administrator to unlock you.")
+    """What axes shows in place of a login that it refuses: the form, with the reason."""
+    messages.error(
+        request,
+        "Too many wrong passwords, or too many from your network address. Wait an hour, or ask an administrator.",
+    )
     return render(request, "accounts/login.html", {"form": AuthenticationForm(request)}, status=429)
 
 

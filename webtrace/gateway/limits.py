@@ -1,4 +1,4 @@
-"""How many answers a user, a guest or an address may have in an hour."""
+"""What a user, a guest or an address may have in an hour: answers, guests, accounts, passwords tried."""
 
 from __future__ import annotations
 
@@ -87,6 +87,12 @@ def may_become_guest(address: str | None) -> bool:
 def may_sign_up(address: str | None) -> bool:
     """Whether one more account is made from this address: each has limits of its own, and its password is hashed."""
     item = RateLimitItemPerHour(settings.NEW_USERS_PER_HOUR, namespace="users")
+    return limiter().hit(item, address_group(address))
+
+
+def may_try_password(address: str | None) -> bool:
+    """Whether one more password from this address is compared with its hash, which costs the same right or wrong."""
+    item = RateLimitItemPerHour(settings.PASSWORDS_PER_HOUR, namespace="passwords")
     return limiter().hit(item, address_group(address))
 
 
