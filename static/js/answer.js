@@ -122,7 +122,7 @@ function failureWords({ error, finishReason, stages }) {
 /** What a reader can do about it: where the service broke down ask again; a guest at the limit may sign up for a wider one. */
 function remedies({ status, finishReason, error }, again) {
   const brokeDown = status === "interrupted" || (status === "failed" && finishReason !== "refused");
-  if (brokeDown && again !== null) return [" ", button("Try once more", { onclick: again, class: "small" })];
+  if (brokeDown && again !== null) return [" ", button("Try once more", again)];
   if (!error?.retry_after || !get().me?.guest) return [];
   return [" ", accountLink("signup", "Sign up for a wider limit"), " and keep this conversation."];
 }
